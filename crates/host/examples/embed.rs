@@ -1,4 +1,4 @@
-//! Embeds the host: pi-ttsr judges a reply, with files, answers and time that this program provides.
+//! Embeds the host: pi-ttsr judges a reply. This program supplies its files, the connectors and the time.
 
 use pijs_environment::SystemTimer;
 use pijs_extc::{BuildOptions, Input, SourceMaps, build, host_modules};
@@ -13,10 +13,10 @@ const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/packa
 const FILE: &str = "/project/.pi/rules/logger.md";
 const RULE: &[u8] = b"---\ntrigger: \"console\\\\.log\"\n---\nUse the project's logger, never console.log.\n";
 
-/// Everything of this program that the host gets to see, but for the time.
+/// Implements the services that the host needs, except for time.
 struct Mine;
 
-/// A file system with one rule in it: what `node:fs` of the extension ends in.
+/// Serves one rule file to the extension's `node:fs`.
 impl Connector for Mine {
     fn call(&self, request: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let answer = match &request.call {

@@ -1,4 +1,4 @@
-//! Messages of a package that loads ahead of its turn, held back until earlier packages have loaded.
+//! Holds back the messages of a package that loads ahead of its turn, until earlier packages have loaded.
 
 use crate::message_limits;
 use pijs_protocol::message::Message;
@@ -7,7 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 /// Maximum number of messages of one package that are held back. Later ones are delivered at once.
 const MOST: usize = 256;
 
-/// Maximum size of these messages as JSON, in bytes: the limit of one package's registrations.
+/// Maximum total size of the held-back messages as JSON, in bytes; equal to the limit of one package's registrations.
 const MAX_BYTES: usize = 8 << 20;
 
 /// Messages of a package that loads ahead of its turn.
@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 8 << 20;
 pub(crate) struct Ahead {
     pub(crate) messages: Vec<Message>,
     bytes: usize,
-    /// Permit for a core, while its first turn runs.
+    /// Core that the first turn occupies; `None` once the turn is over.
     pub(crate) core: Option<OwnedSemaphorePermit>,
 }
 
@@ -36,7 +36,7 @@ impl Ahead {
         None
     }
 
-    /// Returns whether the load has ended in the realm.
+    /// Returns whether the realm has answered the load.
     pub(crate) fn has_answered(&self) -> bool {
         self.messages.iter().any(|message| match message {
             Message::Register(register) => register.ready,

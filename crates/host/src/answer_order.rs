@@ -1,13 +1,13 @@
-//! Keeps the order in which extensions answered.
+//! Resumes callers in the order in which extensions answered them.
 //!
 //! Several tool calls run concurrently, and each of their events passes from handler to handler. Callers continue in the order of
-//! the answers, as on pi's one thread, however many answers one poll of an extension delivers: sending a message to an extension
-//! runs whatever is ready in it, so one poll of a later caller may deliver the answers of earlier ones together with its own. An
-//! [`AnswerTicket`] is therefore taken when an answer arrives, in `Host::carry_out`, and not when its caller is polled next.
+//! the answers, as on pi's one thread, even if one poll delivers several answers: sending a message to an extension runs all its
+//! ready work, so the poll of a later caller may deliver the answers of earlier callers together with its own. An
+//! [`AnswerTicket`] is therefore issued when an answer arrives, in `Host::carry_out`, and not when its caller is polled next.
 //!
 //! An event waits between two handlers until the extensions have run the messages sent to them ([`AnswerTicket::is_first`]). The
-//! duration depends on the machine; events leave the wait in the order of the answers. A tool call waits only for callers that
-//! are about to be polled ([`AnswerTicket::after_earlier_answers`]).
+//! duration of this wait depends on the machine; events always leave it in the order of the answers. A tool call waits only for
+//! callers that are about to be polled ([`AnswerTicket::after_earlier_answers`]).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,18 +22,18 @@ pub(crate) struct AnswerOrder {
     left: Notify,
 }
 
-/// Position of one answer. Dropping it lets the next caller continue.
+/// Position of one answer in the order. Dropping the ticket lets the next caller continue.
 #[derive(Debug)]
 pub(crate) struct AnswerTicket {
     order: Rc<AnswerOrder>,
     number: u64,
 }
 
-/// Turns of other tasks before an answer overtakes one whose caller is busy.
+/// Number of times the thread yields to other tasks before an answer overtakes an earlier one with a busy caller.
 const MAX_TURNS: usize = 4;
 
 impl AnswerOrder {
-    /// Appends an answer.
+    /// Appends an answer to the order and returns its ticket.
     pub(crate) fn enter(self: &Rc<Self>) -> AnswerTicket {
         let number = self.next.replace(self.next.get() + 1);
         self.waiting.borrow_mut().push_back(number);
@@ -59,7 +59,7 @@ impl AnswerTicket {
         }
     }
 
-    /// Yields to callers that were answered earlier, if they continue at once; a busy one delays nobody.
+    /// Yields to callers that were answered earlier and can continue at once; a busy caller delays no other.
     pub(crate) async fn after_earlier_answers(self) {
         for _ in 0..MAX_TURNS {
             if self.comes_first() {

@@ -1,14 +1,14 @@
 //! Attributes tool calls of the model to the extensions that caused them (`docs/spec/capabilities.md`, The model).
 //!
-//! The model has rights that an extension lacks, and an extension that can address the model could borrow them. So a call of pi's
-//! own tools or of an MCP server's that an extension caused is also judged as a call of that extension: what the extension may do
-//! passes, for the rest the user is prompted.
+//! The model has rights that an extension lacks, and an extension that can address the model could borrow them. So a call of one
+//! of pi's own tools, or of an MCP server's tool, that an extension caused is also judged as a call of that extension: it passes
+//! if the extension has the right, otherwise the user is prompted.
 //!
-//! | behind it | judged when | with nobody to ask |
+//! | cause | judged when | without a user to prompt |
 //! |---|---|---|
-//! | a message of the extension led to the turn | always | the policy `prompt` lets it pass, as pi does, and the ledger says so; `strict` refuses |
-//! | it changed the input of the call, or put the call into the reply | nobody was asked about its `tool.modify`, or its `context.modify` | it is refused: no model wanted this |
-//! | the reply is its own, by a model that no person chose | nobody was asked about its `provider` | the same |
+//! | a message of the extension led to the turn | always | the policy `prompt` lets it pass, as pi does, and the ledger records it; `strict` refuses |
+//! | the extension changed the input of the call, or put the call into the reply | the user was not asked about its `tool.modify`, or its `context.modify` | refused: no model requested the call |
+//! | the extension supplied the reply, as a model that the user did not select | the user was not asked about its `provider` | refused |
 //!
 //! Protected paths, which no grant opens, stay closed.
 //!
@@ -29,9 +29,9 @@ use std::sync::Arc;
 /// Authority of a model's call that an extension influenced.
 #[derive(Debug)]
 pub struct ModelCallAuthority {
-    /// Checks every file that is accessed.
+    /// Permit under which the call runs; it checks every file that is accessed.
     pub permit: Permit,
-    /// Whether a command runs like a program of the extension: without access to PiJS's own files.
+    /// Whether a command runs like a program of the extension, that is, without access to PiJS's own files.
     pub is_own_program: bool,
 }
 
@@ -45,8 +45,8 @@ impl ModelCallAuthority {
 }
 
 impl Host {
-    /// Returns the authority of a call of one of pi's own tools that this extension influenced; `None` where the model's own
-    /// rights apply. The error is for the model.
+    /// Returns the authority of a call of one of pi's own tools that this extension influenced; `None` if the model's own rights
+    /// apply. The error is a message for the model.
     pub async fn vouch(
         &self,
         extension: &ExtensionId,
@@ -95,8 +95,8 @@ impl Host {
         Err(self.not_run(extension, tool, how, &decision))
     }
 
-    /// Judges a use of an MCP server that this extension influenced. `params` are those of the hostcall `mcp` that `tool` makes,
-    /// for which the server's own caller is checked as well. The error is for the model.
+    /// Judges a use of an MCP server that this extension influenced. `params` are the parameters of the hostcall `mcp` that
+    /// `tool` makes; the server's own caller is checked as well. The error is a message for the model.
     pub async fn vouch_mcp(
         &self,
         extension: &ExtensionId,
@@ -113,7 +113,7 @@ impl Host {
             Value::Object(params) => params,
             _ => Map::new(),
         };
-        // An invalid call is refused when it is made.
+        // An invalid call is refused later, when it is made.
         let Some((decision, _)) = self.decided(&caller, "mcp", params, asks).await else { return Ok(()) };
         let nobody = decision.rule == Rule::NoPerson && matches!(behind, Behind::Message { .. });
         let passes = decision.allowed || nobody;
@@ -121,18 +121,22 @@ impl Host {
         if passes { Ok(()) } else { Err(self.not_run(extension, tool, how, &decision)) }
     }
 
-    /// Returns whether a call of the model is judged as one of this extension: whether the user may be prompted, and how the
-    /// extension influenced it.
+    /// Returns how the extension influenced a call of the model that is judged as its own, and whether the user may be prompted.
+    /// `None` if the call is not judged.
     fn attributed(&self, caller: &Caller, behind: Behind) -> Option<(bool, &'static str)> {
         let (is_up, asks, how) = match behind {
-            Behind::Message { asks } => (guard!(AttributionMessage), asks, "a message of it led to this call"),
+            Behind::Message { asks } => {
+                (guard!(AttributionMessage), asks, "the call follows a message of the extension")
+            }
             Behind::Call(by) => {
                 let unasked = self.0.services.dispatcher.gate().holds_unasked(&caller.profile, by);
-                (unasked && guard!(AttributionChangedCall), true, "it changed what the model wanted")
+                (unasked && guard!(AttributionChangedCall), true, "it changed the call of the model")
             }
-            Behind::Reply => {
-                (self.answers_unasked(caller.extension()) && guard!(AttributionReply), true, "the reply is its own")
-            }
+            Behind::Reply => (
+                self.answers_unasked(caller.extension()) && guard!(AttributionReply),
+                true,
+                "the extension wrote the reply",
+            ),
         };
         is_up.then_some((asks, how))
     }
@@ -143,7 +147,7 @@ impl Host {
         let is_loaded = self.slots().iter().any(|slot| slot.cell.borrow().package.id() == extension);
         let who = if is_loaded { format!("the extension {extension}") } else { extension.to_string() };
         format!(
-            "{tool} was not run ({reason}): {who} is behind this call ({how}) and does not hold the \
+            "{tool} was not run ({reason}): {who} caused this call ({how}) and does not have the \
              capability \"{}\" for it",
             decision.capability
         )
@@ -154,15 +158,15 @@ impl Host {
         self.0.services.dispatcher.gate().holds_unasked(&self.caller_of(extension).profile, "provider")
     }
 
-    /// Returns whether a command runs that this extension put into the editor and the user submitted.
+    /// Decides whether a shell command runs that this extension put into the editor and the user submitted.
     pub async fn lets_run(&self, extension: &ExtensionId, command: &str) -> bool {
         let caller = self.caller_of(extension);
         let input = json!({"command": command});
         self.judged(&caller, "bash", &input, true).await.is_some_and(|(decision, _)| decision.allowed)
     }
 
-    /// Returns whether one of pi's own commands runs that this extension wrote and the user submitted: it accesses the user's
-    /// files and sign-ins, which no capability of an extension covers.
+    /// Decides whether one of pi's own commands runs that this extension wrote and the user submitted. Such a command accesses
+    /// the user's files and sign-ins, which no capability of an extension covers, so the user is asked.
     pub async fn lets_command(&self, extension: &ExtensionId, line: &str) -> bool {
         let caller = self.caller_of(extension);
         let what = "run this command of pi for you".to_owned();
@@ -177,8 +181,8 @@ impl Host {
         }
     }
 
-    /// Returns whether the model reads the whole of a result whose end it has seen in this session. The folder is closed to
-    /// extensions, so the name cannot be redirected.
+    /// Returns whether the model reads the full version of a truncated tool result of this session. Extensions cannot access
+    /// the folder, so the name cannot be redirected.
     fn reads_own_result(&self, tool: &str, input: &Value) -> bool {
         let gate = self.0.services.dispatcher.gate();
         let path = ["path", "file_path"].into_iter().find_map(|key| input.get(key).and_then(Value::as_str));
@@ -187,7 +191,7 @@ impl Host {
         tool == "read" && named.is_some_and(|path| gate.results().is_some_and(|results| results.has(&path)))
     }
 
-    /// Returns the input with the target of its path, if that differs.
+    /// Returns the input with its path replaced by the resolved path, if the two differ.
     fn real_input(&self, input: &Value) -> Option<Value> {
         let key = ["path", "file_path"].into_iter().find(|key| input.get(*key).is_some_and(Value::is_string))?;
         let places = self.0.services.dispatcher.gate().places();
@@ -208,14 +212,14 @@ impl Host {
         self.0.services.dispatcher.gate().judge(caller, "tool", &required).ok()
     }
 
-    /// Returns the decision of the gate, and of the user if there is one, about a call of a built-in tool. `None` for invalid
-    /// arguments, which the tool refuses with its own message.
+    /// Asks the gate, and the user if present, to decide a call of a built-in tool. Returns `None` for invalid arguments, which
+    /// the tool refuses with its own message.
     async fn judged(&self, caller: &Caller, tool: &str, input: &Value, asks: bool) -> Option<(Decision, Permit)> {
         let params = Map::from_iter([("name".to_owned(), Value::from(tool)), ("input".to_owned(), input.clone())]);
         self.decided(caller, "tool", params, asks).await
     }
 
-    /// Asks the gate, and the user if present, about a call of `method`. `None` for an invalid one.
+    /// Asks the gate, and the user if present, to decide a call of `method`. Returns `None` for an invalid call.
     async fn decided(
         &self,
         caller: &Caller,

@@ -57,7 +57,7 @@ impl Host {
                 result = &mut receiver => break result.unwrap_or_else(|_| Err(dropped())),
             }
         };
-        // Updates of the turn that returned the result are in the channel already.
+        // Updates of the turn that returned the result are already in the channel.
         while let Ok(partial) = partials.try_recv() {
             on_update(partial);
         }
@@ -74,14 +74,14 @@ impl Host {
         match result.error {
             Some(error) => ToolOutcome::Threw(self.located(slot, error)),
             None if result.is_error => {
-                ToolOutcome::Threw(plain_error(entry, "tool", "the tool failed without saying why".to_owned()))
+                ToolOutcome::Threw(plain_error(entry, "tool", "the tool failed without an error message".to_owned()))
             }
             None => ToolOutcome::Returned(result.output),
         }
     }
 
-    /// Runs a slash command by its invocation name ([`Host::commands`]); `args` is everything after the one space that follows
-    /// it.
+    /// Runs a slash command by its invocation name ([`Host::commands`]); `args` is the text after the single space that follows
+    /// the name.
     pub async fn run_command(&self, name: &str, args: &str) -> CommandOutcome {
         let Some(command) = self.commands().into_iter().find(|command| command.invocation == name) else {
             return CommandOutcome::Unknown;
@@ -109,7 +109,7 @@ impl Host {
 
     /// Calls a function that an extension registered: completions of a command, a renderer.
     ///
-    /// Handles belong to the realm that issued them; after a restart look them up again.
+    /// Handles belong to the realm that issued them; look them up again after a restart.
     pub async fn call_back(
         &self,
         extension: &ExtensionId,
@@ -132,7 +132,8 @@ impl Host {
         }
     }
 
-    /// Calls a function with an abort signal as the last argument; `on_update` receives the updates that it sends while it runs.
+    /// Calls a function with an abort signal as the last argument; `on_update` receives the updates that the function sends while
+    /// it runs.
     pub async fn call_back_streaming(
         &self,
         owner: &RegistrationOwner,

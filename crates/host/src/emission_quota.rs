@@ -1,18 +1,18 @@
 //! Limits how much of an extension's emissions may wait in the queues of others.
 //!
 //! An emission on the event bus stays in the queue of each other realm until that realm has run it. An extension that emits
-//! faster than the others run would fill the host's memory, so past the limit its emissions are dropped, with one report until
-//! the others have caught up.
+//! faster than the others run would fill the host's memory, so emissions past the limit are dropped. The host reports this once,
+//! and again only after the others have caught up.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Maximum number of emissions of one extension that are not run yet: far more than a burst of a well-behaved one.
+/// Maximum number of pending emissions of one extension; far more than a burst of a well-behaved extension.
 const MOST: usize = 10_000;
-/// Limits their total weight, counted once for each listener.
+/// Maximum total weight of these emissions, in bytes; an emission counts once for each listener.
 const MAX_BYTES: usize = 256 << 20;
 
-/// Counts the emissions of one extension that wait.
+/// Counts the pending emissions of one extension.
 #[derive(Debug, Default)]
 pub(crate) struct EmissionQuota(Rc<Outstanding>);
 
@@ -20,7 +20,7 @@ pub(crate) struct EmissionQuota(Rc<Outstanding>);
 struct Outstanding {
     emissions: Cell<usize>,
     bytes: Cell<usize>,
-    /// Whether the extension was told of dropped emissions.
+    /// Whether the extension has been warned about dropped emissions.
     said: Cell<bool>,
 }
 
@@ -43,7 +43,7 @@ impl Drop for EmissionPermit {
 }
 
 impl EmissionQuota {
-    /// Admits an emission of this weight over all queues; one is always admitted, however large.
+    /// Admits an emission of this weight, summed over all queues. A single emission is always admitted, however large.
     pub(crate) fn admit(&self, bytes: usize) -> Option<Rc<EmissionPermit>> {
         let Outstanding { emissions, bytes: held, .. } = &*self.0;
         let fits = emissions.get() < MOST && held.get().saturating_add(bytes) <= MAX_BYTES;
@@ -55,7 +55,7 @@ impl EmissionQuota {
         Some(Rc::new(EmissionPermit { of: Rc::clone(&self.0), bytes }))
     }
 
-    /// Returns whether this is the first refusal since all had caught up.
+    /// Returns whether this is the first refusal since the listeners last caught up.
     pub(crate) fn is_first_refusal(&self) -> bool {
         !self.0.said.replace(true)
     }

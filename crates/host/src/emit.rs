@@ -1,9 +1,9 @@
 //! Calls the handlers of events.
 //!
 //! Handlers are listed when the event starts and called one after the other: packages in load order, then entries, then
-//! registrations, each awaited before the next. A handler that is added or removed meanwhile counts from the next event on. A
-//! handler whose entry failed, or whose realm was replaced, is skipped, except for events that handlers decide: there a missing
-//! handler counts as a refusal.
+//! registrations, each awaited before the next. Adding or removing a handler takes effect with the next event. A handler whose
+//! entry failed, or whose realm was replaced, is skipped, except for events that handlers decide: for those a missing handler
+//! counts as a refusal.
 
 use crate::events::{self, Event, Round, RoundStep, TakenAnswer};
 use crate::extension::{ExtensionStatus, OrderedAnswer, Slot};
@@ -29,7 +29,7 @@ struct HandlerTarget {
     slot: Rc<Slot>,
     generation: u32,
     entry: EntryIndex,
-    /// `None` if it is missing ([`Extension::is_missed`](crate::extension::Extension::is_missed)).
+    /// Handle of the handler; `None` if it is missing ([`Extension::is_missed`](crate::extension::Extension::is_missed)).
     handle: Option<Handle>,
 }
 
@@ -37,19 +37,19 @@ impl Host {
     /// Emits an event to all its handlers and combines their answers by the event's rule
     /// ([`EVENTS`](pijs_node_compat::events::EVENTS)).
     ///
-    /// Never fails: an error of a handler is reported ([`Host::reports`]) and the next one runs; for `tool_call` and `user_bash`
-    /// it is in [`Outcome::thrown`] instead.
+    /// Never fails: an error of a handler is reported ([`Host::reports`]) and the next handler runs. For `tool_call` and
+    /// `user_bash` the error is returned in [`Outcome::thrown`] instead.
     pub async fn emit(&self, event: Event) -> Outcome {
         self.emit_between(event, &mut |_| Ok(())).await
     }
 
-    /// Emits an event; after each handler `between` updates the event for the next one. Its error is reported as one of the
-    /// handler that answered last.
+    /// Emits an event; after each handler `between` updates the event for the next one. An error of `between` is reported as an
+    /// error of the preceding handler.
     pub async fn emit_between(&self, event: Event, between: &mut Between<'_>) -> Outcome {
         self.emit_to_others(event, None, between).await
     }
 
-    /// Emits an event to all handlers but those of one extension, which notifies its own.
+    /// Emits an event to the handlers of all extensions except `teller`, which notifies its own handlers.
     pub async fn emit_except(&self, event: Event, teller: &ExtensionId) -> Outcome {
         self.emit_to_others(event, Some(teller), &mut |_| Ok(())).await
     }
@@ -116,7 +116,7 @@ impl Host {
             let slot = &target.slot;
             let OrderedAnswer { result, place } = match self.call_handler(event, &round, &target).await {
                 Some(Ok(answered)) => answered,
-                // Its entry failed, or its realm was replaced.
+                // The handler's entry failed, or its realm was replaced.
                 None => continue,
                 Some(Err(reason)) => self.answered(stopped(&target, event, &reason)),
             };
@@ -137,7 +137,7 @@ impl Host {
                         event.name()
                     );
                     self.report(slot, Some(target.entry), ReportKind::Warning { message });
-                    // An error of a skipped answer is reported like any other, and blocks nothing.
+                    // An error of a skipped answer is reported like any other, and does not block the event.
                     TakenAnswer { step: RoundStep::Next, complaint: None, error: result.error }
                 }
             };
@@ -164,7 +164,7 @@ impl Host {
         OrderedAnswer { result, place: self.0.events.handler_order.enter() }
     }
 
-    /// Returns the capability that this result needs and its extension lacks.
+    /// Returns the capability that this result needs and the extension lacks.
     fn refused(&self, round: &Round, target: &HandlerTarget, result: &EventResult) -> Option<&'static str> {
         round.needs(result).into_iter().find(|capability| {
             let own = *capability == "resources" && self.is_own_resource(target, result);
@@ -172,7 +172,7 @@ impl Host {
         })
     }
 
-    /// Returns whether all paths of an answer lie in the extension's own package, which needs no prompt.
+    /// Returns whether all paths of an answer are inside the extension's own package, so that no prompt is needed.
     fn is_own_resource(&self, target: &HandlerTarget, result: &EventResult) -> bool {
         let extension = target.slot.cell.borrow();
         let profile = &extension.caller.profile;

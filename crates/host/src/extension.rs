@@ -41,38 +41,38 @@ use tokio::sync::{Notify, mpsc};
 pub(crate) enum Arrival {
     /// A message; boxed, so that moving a delta stays cheap.
     Message(Box<Message>),
-    /// Answer to a hostcall, counted until it has run.
+    /// Answer to a hostcall; occupies the quota until the realm has run it.
     Result {
         /// The answer.
         message: Box<Message>,
-        /// Released with the arrival.
+        /// Frees the quota when the arrival is dropped.
         _held: ResultPermit,
     },
-    /// Emission of another extension, counted until it has run.
+    /// Emission of another extension; occupies the sender's quota until the realm has run it.
     Emission {
         /// The emission.
         message: Box<Message>,
-        /// Released with its last arrival.
+        /// Frees the quota when the last queue drops the emission.
         _held: Rc<EmissionPermit>,
     },
-    /// Delta of the caller of `Host::stream`.
+    /// Delta that the caller of `Host::stream` passes.
     Delta,
 }
 
 /// State of an extension in its lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExtensionStatus {
-    /// Its first realm loads the entries.
+    /// The first realm is loading the entries.
     Loading,
-    /// It is running.
+    /// The extension is running.
     Live,
-    /// Its realm was discarded; a new one is due.
+    /// The realm was discarded; a new one is due.
     Stopped,
-    /// The new realm loads the entries.
+    /// A new realm is loading the entries.
     Reviving,
-    /// It is disabled for the rest of the session, or until it is released.
+    /// The extension is disabled for the rest of the session, or until it is released.
     Disabled,
-    /// It was replaced by another extension; work in its realm continues until it ends.
+    /// Another extension replaced this one; work in its realm continues until it is done.
     Retired,
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum ExtensionStatus {
 pub(crate) struct Slot {
     /// Position in load order.
     pub(crate) index: usize,
-    /// Number of reloads of all extensions before this one was loaded.
+    /// Number of reloads before this extension was loaded.
     pub(crate) epoch: u32,
     pub(crate) cell: RefCell<Extension>,
     /// Notified of changes of the status.
@@ -88,13 +88,14 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Returns the id of a call in the dispatcher.
+    /// Returns the dispatcher's id for a call of this extension.
     pub(crate) fn call_id(&self, asked: CallId) -> CallId {
         call_id(self.epoch, asked)
     }
 }
 
-/// Returns the id of a call in the dispatcher: concurrent realms of one extension have the same call numbers.
+/// Returns the dispatcher's id for a call. The epoch is part of it, because concurrent realms of one extension use the same call
+/// numbers.
 pub(crate) fn call_id(epoch: u32, asked: CallId) -> CallId {
     match epoch {
         0 => asked,
@@ -109,7 +110,7 @@ pub(crate) struct Extension {
     pub(crate) link: RealmLink,
     pub(crate) ticks: TickLoop<Arrival>,
     pub(crate) status: ExtensionStatus,
-    /// Set while it loads ahead of earlier packages; the host then holds back messages that have to arrive in load order.
+    /// Messages held back while the package loads ahead of its turn; `None` otherwise.
     pub(crate) ahead: Option<Ahead>,
     pub(crate) registry: Registrations,
     pub(crate) stream_handlers: StreamHandlers,
@@ -124,13 +125,13 @@ pub(crate) struct RealmLink {
     pub(crate) realm: Option<Box<dyn Realm>>,
     pub(crate) stop: Option<Arc<dyn Fn() + Send + Sync>>,
     pub(crate) watch: Option<Box<dyn Watch>>,
-    /// Wakes the host for the realm.
+    /// Wakes the host when this realm needs it.
     pub(crate) waker: Arc<RealmWaker>,
-    /// Turn that is running; the realm gets nothing else until it ends.
+    /// Turn that is running; the realm receives nothing else until the turn ends.
     pub(crate) running: Option<RunningTurn>,
     #[cfg(target_os = "linux")]
     death: Option<crate::wakeup::DescriptorWatch>,
-    /// Counts realms; messages of an earlier one are dropped.
+    /// Number of realms so far; messages from an earlier realm are dropped.
     pub(crate) generation: u32,
     /// Start of the current turn in microseconds, while it runs.
     pub(crate) turn_since_us: Option<u64>,
@@ -158,9 +159,9 @@ impl RealmLink {
     }
 }
 
-/// Work of an extension in flight.
+/// Progress of the extension's work.
 pub(crate) struct WorkProgress {
-    /// Quota of emissions that others have not handled yet.
+    /// Quota of emissions that other extensions have not handled yet.
     pub(crate) emissions: EmissionQuota,
     /// Number of asynchronous hostcalls in flight.
     pub(crate) open_calls: usize,
@@ -170,24 +171,24 @@ pub(crate) struct WorkProgress {
     pub(crate) idle: IdleTime,
     /// Errors and lines reported in this turn of the agent.
     pub(crate) reported: Reported,
-    /// Macrotasks that have run.
+    /// Number of macrotasks that have run.
     pub(crate) turns_over: usize,
 }
 
-/// Registrations of the last realm, and the policy for restarting.
+/// Registrations of the previous realm, and the restart policy's state.
 pub(crate) struct RestartState {
     pub(crate) missing: Missing,
     pub(crate) ends: RecentEnds,
-    /// Consequence of the last end of a realm.
+    /// Consequence of the realm's most recent stop.
     pub(crate) sequel: Sequel,
-    /// Whether it is retired while its references and listeners still work.
+    /// Whether the extension is retired while its references and listeners still work.
     pub(crate) lingers: bool,
 }
 
-/// Registrations of an extension at the end of its realm. Nothing is missing once all its entries have loaded again.
+/// Registrations at the time a realm stopped that have not been made again. Empty once all entries have loaded again.
 #[derive(Default)]
 pub(crate) struct Missing {
-    /// Events that it handled, with their entries.
+    /// Events that the extension handled, with the entry of each handler.
     pub(crate) events: BTreeSet<(String, EntryIndex)>,
     pub(crate) commands: BTreeSet<String>,
     pub(crate) tools: BTreeSet<String>,
@@ -204,17 +205,17 @@ impl Missing {
 pub(crate) struct RunningTurn {
     pub(crate) was_delta: bool,
     pub(crate) span: tracing::Span,
-    /// Delta that the host has not been asked about yet; until then the turn is not resumed.
+    /// Delta that the turn runs ahead of the host's question; the turn is not resumed before the host asks.
     pub(crate) held: Option<HeldDelta>,
-    /// Wakes the host when it can continue.
+    /// Wakes the host when the turn can continue.
     #[cfg(target_os = "linux")]
     pub(crate) watch: Option<crate::wakeup::DescriptorWatch>,
 }
 
-/// A delta whose turn started right after the previous ones, and that did not simply pass.
+/// A delta whose turn started right after the previous ones and did not simply pass.
 pub(crate) struct HeldDelta {
     pub(crate) delta: StreamDelta,
-    /// Microseconds of all of these turns.
+    /// Time spent on these turns together, in microseconds.
     pub(crate) spent_us: u64,
 }
 
@@ -230,7 +231,7 @@ pub(crate) struct PendingCalls {
     pub(crate) callback_updates: BTreeMap<String, UpdateSender>,
 }
 
-/// Answer of a handler or a tool, with its position among the answers.
+/// Answer of a handler or a tool, with its ticket in the order of answers.
 pub(crate) struct OrderedAnswer<T> {
     pub(crate) result: T,
     pub(crate) place: AnswerTicket,
@@ -289,7 +290,7 @@ impl Extension {
         self.link.watch = watch;
     }
 
-    /// Describes the end of its realm. Called before the realm is taken down.
+    /// Describes the end of the extension's realm. Call this before the realm is taken down.
     pub(crate) fn end_of(&self, reason: &Termination, now_us: u64) -> RealmEnd {
         let stopped = self.link.turn_since_us.filter(|_| matches!(reason, Termination::Timeout { .. }));
         let took_us = stopped.map_or(0, |since_us| now_us.saturating_sub(since_us));
@@ -335,7 +336,8 @@ impl Extension {
         self.status == ExtensionStatus::Live && self.stream_handlers.mask() & stream_handlers::bit(source) != 0
     }
 
-    /// Returns whether it handles an event, will when it is back, or is missing for it ([`Extension::is_missed`]).
+    /// Returns whether the extension handles an event, will handle it after its restart, or is missing for it
+    /// ([`Extension::is_missed`]).
     pub(crate) fn has_say(&self, event: &str) -> bool {
         match self.status {
             ExtensionStatus::Live => self.registry.has_handler(event) || self.is_missed(event),
@@ -347,8 +349,8 @@ impl Extension {
         }
     }
 
-    /// Returns whether it decided about an event before its realm ended, and will not again: it is in quarantine, or the entry
-    /// failed to load. The event then fails as if the handler had thrown.
+    /// Returns whether the extension decided about an event before its realm stopped and cannot any more: the extension is in
+    /// quarantine, or the entry failed to load. The event then fails as if the handler had thrown.
     pub(crate) fn is_missed(&self, event: &str) -> bool {
         matches!(self.status, ExtensionStatus::Live | ExtensionStatus::Disabled)
             && self
@@ -360,15 +362,15 @@ impl Extension {
             && guard!(HostMissingDecider)
     }
 
-    /// Lists tools that it had before its realm ended and has not registered again: no other tool of these names runs in their
-    /// place.
+    /// Lists the tools that were registered before the realm stopped and are not registered again. No other tool of these names
+    /// runs in their place.
     pub(crate) fn missed_tools(&self) -> impl Iterator<Item = &String> {
         let is_there = |name: &&String| self.registry.tools().any(|(_, spec)| spec.name == **name);
         let is_away = self.status != ExtensionStatus::Retired && guard!(HostMissingTools);
         self.restart.missing.tools.iter().filter(move |name| is_away && !is_there(name))
     }
 
-    /// Marks the running turn as that of a delta that the host will be asked about next.
+    /// Marks the running turn as the turn of the delta that the host asks about next.
     pub(crate) fn hold_running(&mut self, delta: &StreamDelta) {
         self.link.running = Some(RunningTurn {
             was_delta: true,
@@ -379,12 +381,12 @@ impl Extension {
         });
     }
 
-    /// Returns the delta whose turn runs although the host was not asked about it.
+    /// Returns the delta whose turn runs before the host has asked about it.
     pub(crate) fn held(&mut self) -> Option<&mut HeldDelta> {
         self.link.running.as_mut()?.held.as_mut()
     }
 
-    /// Keeps a turn that continues in another process.
+    /// Records a turn that continues in another process.
     pub(crate) fn leave_running(&mut self, was_delta: bool, span: &tracing::Span) {
         #[cfg(target_os = "linux")]
         {
@@ -437,7 +439,7 @@ impl PendingCalls {
             && self.callbacks.is_empty()
     }
 
-    /// Answers all callers with the end of the realm. A dropped receiver is not an error.
+    /// Answers all callers with the reason that the realm ended. A dropped receiver is not an error.
     fn end(self, reason: &Termination) {
         if let Some(waiter) = self.load {
             let _ = waiter.done.send(EntryLoaded::Ended(reason.clone()));

@@ -1,12 +1,12 @@
 //! [`Host`]: all extensions of a session, and the pump that runs them.
 //!
-//! Calling order: [`Host::builder`], [`Host::load`] per package, then whatever the session needs
-//! (`emit`, `stream`, `call_tool`, ...), with [`Host::drive`] or [`Host::run`] in the background for
-//! timers, answers to hostcalls and restarts.
+//! Calling order: [`Host::builder`], [`Host::load`] per package, then whatever the session needs (`emit`, `stream`, `call_tool`,
+//! ...), with [`Host::drive`] or [`Host::run`] in the background for timers, answers to hostcalls and restarts.
 //!
-//! A turn starts and is resumed in `Host::tick` only. The extension is borrowed for exactly that long; the messages of the turn
-//! are carried out by `Host::settle` after the borrow, so they never meet a running turn. A turn in another process that does not
-//! end at once keeps running (`Ticked::Running`): other extensions continue, its own gets nothing until it is over.
+//! A turn starts and is resumed in `Host::tick` only. The extension is borrowed only during that call; `Host::settle` carries out
+//! the messages of the turn after the borrow, so no turn is running then. A turn in another process that does not end at once
+//! keeps running (`Ticked::Running`): other extensions continue, and the extension itself receives nothing until the turn is
+//! over.
 
 mod driving;
 mod mcp_servers;
@@ -96,7 +96,7 @@ pub(crate) struct HostQueue {
     pub(crate) wake: Arc<Notify>,
     /// Notified at the end of each turn.
     turn_over: Notify,
-    /// Asynchronous hostcalls whose last answer was not delivered.
+    /// Number of asynchronous hostcalls that still owe their last answer.
     open_calls: Cell<usize>,
     /// Time of the last check for callers that wait without progress, in microseconds.
     pub(crate) polled_us: Cell<u64>,
@@ -105,9 +105,9 @@ pub(crate) struct HostQueue {
 /// State of events and streamed deltas in flight.
 #[derive(Default)]
 pub(crate) struct EventState {
-    /// Sources that some live extension listens to; the only thing read for a delta without listeners.
+    /// Sources that a live extension listens to; the only field read for a delta without listeners.
     listened: Cell<stream_handlers::SourceMask>,
-    /// Events that are being emitted.
+    /// Number of events that are being emitted.
     pub(crate) emitting: Cell<usize>,
     /// Order of the answers of event handlers.
     pub(crate) handler_order: Rc<AnswerOrder>,
@@ -122,32 +122,32 @@ pub(crate) struct EventState {
 pub(crate) struct SessionState {
     counters: Counters,
     flags: RefCell<BTreeMap<String, Value>>,
-    /// Signals that some realm may know, with their numbers.
+    /// Signals that a realm may know, with their numbers.
     signals: RefCell<Vec<(WeakSignal, u32)>>,
     /// The value of `ctx.signal`.
     pub(crate) active_signal: RefCell<Option<Signal>>,
-    /// Counts changes of the MCP servers that extensions registered.
+    /// Number of changes to the MCP servers that extensions registered.
     mcp_servers: tokio::sync::watch::Sender<u64>,
     /// Known definitions of tools.
     pub(crate) pins: RefCell<ToolPins>,
-    /// Counts reloads of all extensions.
+    /// Number of reloads of all extensions.
     pub(crate) epoch: Cell<u32>,
-    /// Whether `session_start` has been emitted; a restarted extension gets it, too.
+    /// Whether `session_start` has been emitted; a restarted extension receives the event, too.
     pub(crate) started: Cell<bool>,
     /// Time of the user's abort of running work, in microseconds.
     pub(crate) aborted_us: Cell<Option<u64>>,
 }
 
-/// Answer to a hostcall on its way back.
+/// Answer to a hostcall, not yet delivered to its realm.
 struct Completion {
     slot: usize,
     generation: u32,
     result: HostResult,
-    /// Held until the realm has received it.
+    /// Occupies the quota until the realm has received the answer.
     held: ResultPermit,
 }
 
-/// One counter per kind of id.
+/// Next number of each kind of id.
 #[derive(Default)]
 struct Counters {
     events: Cell<u64>,
@@ -157,13 +157,13 @@ struct Counters {
 
 /// Result of [`Host::tick`].
 pub(crate) enum Ticked {
-    /// Nothing was due.
+    /// No work was due.
     Idle,
     /// A turn is running in another process; its waker reports progress.
     Running,
     /// An ordinary macrotask ran.
     Ran,
-    /// The delta's turn ran, and those of this many deltas after it, which passed.
+    /// The delta's turn ran, followed by the turns of this many further deltas, which passed.
     Answered(StreamAnswer, usize),
     /// The realm ended.
     Ended,
@@ -184,8 +184,8 @@ impl Host {
         Self(Rc::new(Core { services, state, slots: RefCell::default(), queue, events, session }))
     }
 
-    /// Returns whether an extension, including one that is being restarted, handles an event. A costly payload is built only
-    /// then.
+    /// Returns whether an extension handles an event, including extensions that are being restarted. Call it before building a
+    /// costly payload.
     pub fn has_handlers(&self, event: &str) -> bool {
         self.profile().fires(event) && self.0.slots.borrow().iter().any(|slot| slot.cell.borrow().has_say(event))
     }
@@ -195,19 +195,19 @@ impl Host {
         self.0.services.options.profile
     }
 
-    /// Returns whether a source has a handler: one branch. Without one nothing else happens for a delta.
+    /// Returns whether a source has a handler. Costs one branch, and nothing else happens for a delta without a handler.
     #[inline]
     pub fn has_stream_handler(&self, source: StreamSource) -> bool {
         self.0.events.listened.get() & stream_handlers::bit(source) != 0
     }
 
-    /// Lists tools of all live extensions in load order; of several with one name the first.
+    /// Lists the tools of all live extensions in load order; if several have one name, only the first.
     pub fn tools(&self) -> Vec<ToolInfo> {
         self.tools_and_missed().0
     }
 
-    /// Lists tools whose extension was stopped and is not back. No other tool of such a name runs in its place, because the
-    /// extension may have restricted it.
+    /// Lists tools of extensions that were stopped and have not restarted. No other tool of such a name runs in its place,
+    /// because the extension may have restricted it.
     pub fn missed_tools(&self) -> Vec<String> {
         self.tools_and_missed().1
     }
@@ -247,7 +247,7 @@ impl Host {
             .collect()
     }
 
-    /// Returns whether an extension that was stopped and is not back had a slash command of this invocation name.
+    /// Returns whether an extension that was stopped and has not restarted had a slash command of this invocation name.
     pub fn misses_command(&self, invocation: &str) -> bool {
         let numbered =
             invocation.rsplit_once(':').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
@@ -260,7 +260,7 @@ impl Host {
         self.0.slots.borrow().iter().any(is_missed)
     }
 
-    /// Lists flags of all live extensions in load order with their values; of several with one name the first.
+    /// Lists the flags of all live extensions in load order with their values; if several have one name, only the first.
     pub fn flags(&self) -> Vec<FlagInfo> {
         let values = self.0.session.flags.borrow();
         let mut found: Vec<FlagInfo> = Vec::new();
@@ -275,7 +275,7 @@ impl Host {
         found
     }
 
-    /// Returns the type of a flag's values: the later of two registrations decides, as in pi.
+    /// Returns the type of a flag's values: the later of two registrations takes effect, as in pi.
     pub fn flag_type(&self, name: &str) -> Option<String> {
         let mut found = None;
         self.each_live(|extension| {
@@ -294,7 +294,7 @@ impl Host {
         found
     }
 
-    /// Lists providers of live extensions that hold the capability, in load order.
+    /// Lists the providers of live extensions that have the capability `provider`, in load order.
     pub fn providers(&self) -> Vec<(RegistrationOwner, Registration)> {
         let mut found = Vec::new();
         for slot in self.live_slots() {
@@ -319,7 +319,7 @@ impl Host {
         found
     }
 
-    /// Reports an error that belongs to a file, or to none, rather than to a running extension.
+    /// Reports an error of a file, or of no file, rather than of a running extension.
     pub fn report_error(&self, path: &str, phase: &str, message: &str) {
         let owner = self.slot_of_path(path);
         let extension = owner.map_or_else(|| ExtensionId::new(path), |slot| slot.cell.borrow().package.id().clone());
@@ -346,8 +346,8 @@ impl Host {
         }
     }
 
-    /// Returns the registrations of each entry of the live extensions, in load order: tools, commands, flags, handlers, then the
-    /// rest, each in registration order. Names that meet are all listed.
+    /// Returns the registrations of each entry of the live extensions, in load order: tools, commands, flags, handlers, then all
+    /// others, each in registration order. Conflicting names are all listed.
     pub fn registrations(&self) -> Vec<(RegistrationOwner, Vec<Registration>)> {
         let mut found = Vec::new();
         self.each_live(|extension| {
@@ -356,14 +356,14 @@ impl Host {
         found
     }
 
-    /// Sets a flag, as the command line does. Extensions see it from their next turn on.
+    /// Sets a flag, as the command line does. Extensions see the value from their next turn on.
     pub fn set_flag(&self, name: &str, value: impl Into<Value>) {
         let value = value.into();
         self.0.session.flags.borrow_mut().insert(name.to_owned(), value.clone());
         self.publish_flag(name, value);
     }
 
-    /// Returns the readable state. Connectors may hold a clone and change it on any thread.
+    /// Returns the readable state. Connectors may keep a clone and change it on any thread.
     pub fn state(&self) -> &ReadableState {
         &self.0.state
     }
@@ -378,7 +378,7 @@ impl Host {
         self.0.state.change_entries(delta);
     }
 
-    /// Sets `ctx.signal`: the signal of the active run, or none.
+    /// Sets `ctx.signal` to the signal of the active run; `None` clears it.
     pub fn set_signal(&self, signal: Option<&Signal>) {
         self.0.session.active_signal.replace(signal.cloned());
         if signal.is_none() {
@@ -393,32 +393,32 @@ impl Host {
         self.0.state.set("signal", number);
     }
 
-    /// Subscribes to reports, from now on.
+    /// Subscribes to reports; earlier ones are not delivered.
     pub fn reports(&self) -> Reports {
         let subscription = Reports::new();
         self.0.events.subscriptions.borrow_mut().push(subscription.clone());
         subscription
     }
 
-    /// Flushes the ledger. A failing sink keeps the lines and gets them again; the dispatcher refuses calls that must be recorded
-    /// first.
+    /// Flushes the ledger. A sink that fails gets the same lines again at the next flush; the dispatcher refuses calls that must
+    /// be recorded first.
     pub(crate) fn flush_ledger(&self) {
         self.0.services.dispatcher.ledger().kick();
     }
 
-    /// Publishes one flag: an extension may register thousands, each with a long text.
+    /// Publishes one flag alone, because an extension may register thousands, each with a long text.
     fn publish_flag(&self, name: &str, value: Value) {
         self.0.state.set_entry("flags", name, value);
     }
 
-    /// Emits on the event bus from outside to every realm, in load order.
+    /// Emits an event on the bus from outside of all realms, to every realm, in load order.
     pub fn emit_bus(&self, channel: &str, data: Value) {
         for slot in self.slots() {
             self.post(&slot, Message::BusEvent(BusEvent { channel: channel.to_owned(), data: data.clone() }));
         }
     }
 
-    /// Queues a message for a realm, if it has one. A message that is too large is answered in the realm's place.
+    /// Queues a message for a realm, if the extension has one. The host answers a message that is too large in the realm's place.
     pub(crate) fn post(&self, slot: &Rc<Slot>, message: Message) {
         if let Some(message) = self.limit_incoming(slot, message) {
             self.enqueue(slot, Arrival::Message(Box::new(message)));
@@ -454,7 +454,7 @@ impl Host {
         number
     }
 
-    /// Returns the number of a signal, which is equal in every realm, so that the shared state can contain it.
+    /// Returns the number of a signal. All realms use the same number, so the shared state can contain it.
     fn signal_number(&self, signal: &Signal) -> u32 {
         let mut signals = self.0.session.signals.borrow_mut();
         if let Some((_, number)) = signals.iter().find(|(known, _)| known.is(signal)) {
@@ -480,13 +480,13 @@ impl Host {
         self.refresh_listened();
     }
 
-    /// Updates the sources that any live extension handles.
+    /// Updates the set of sources that any live extension handles.
     pub(crate) fn refresh_listened(&self) {
         let heard = self.live_slots().iter().fold(0, |mask, slot| mask | slot.cell.borrow().stream_handlers.mask());
         self.0.events.listened.set(heard);
     }
 
-    /// Returns an error with source positions, and with quoted source where its message needs it.
+    /// Returns an error with source positions, and with quoted source if its message needs it.
     pub(crate) fn located(&self, slot: &Rc<Slot>, error: ErrorReport) -> ErrorReport {
         let package = Rc::clone(&slot.cell.borrow().package);
         let source = |module: &str| package.artifact.source(module);
@@ -538,7 +538,7 @@ impl Host {
         self.0.slots.borrow().get(index).cloned()
     }
 
-    /// Returns all slots in load order. A copy, because callers may load more.
+    /// Returns a copy of all slots in load order, because callers may load more packages.
     pub(crate) fn slots(&self) -> Vec<Rc<Slot>> {
         self.0.slots.borrow().clone()
     }

@@ -1,26 +1,26 @@
 //! Runs extensions: their lifecycle, registrations, events and streamed verdicts.
 //!
-//! A [`Host`] contains all extensions of a session. Each package has one realm behind the wire of [`pijs_realm::Realm`] and one
-//! [`pijs_tick::TickLoop`] that decides what the realm runs next. The host alone decides what crosses between realms and in which
+//! A [`Host`] contains all extensions of a session. Each package has one realm, reached through [`pijs_realm::Realm`], and one
+//! [`pijs_tick::TickLoop`] that decides what the realm runs next. Only the host passes data between realms, and it decides the
 //! order: handlers of one event run one after the other in load order.
 //!
 //! | type | is |
 //! |---|---|
 //! | [`Host`] | all extensions of a session |
 //! | [`Package`] | a compiled package, ready to load |
-//! | [`Event`], [`Outcome`] | one event and what its handlers made of it |
-//! | [`StreamOutcome`], [`Verdict`] | the fate of one streamed delta |
+//! | [`Event`], [`Outcome`] | one event, and the combined answer of its handlers |
+//! | [`StreamOutcome`], [`Verdict`] | the decision about one streamed delta |
 //! | [`Signal`] | the host's end of an `AbortSignal` |
-//! | [`ReadableState`] | what extensions read without asking |
-//! | [`ExtensionReport`] | an error, strike or restart nobody is waiting for |
+//! | [`ReadableState`] | session state that extensions read without a hostcall |
+//! | [`ExtensionReport`] | an error, strike or restart that no caller waits for |
 //!
 //! Invariants:
 //!
-//! * An extension's code runs only inside a turn, and a turn is never entered while another one of the
-//!   same realm runs; what a turn asks for is carried out after it.
+//! * An extension's code runs only inside a turn, and a turn is never entered while another one of the same realm runs; the
+//!   requests of a turn are carried out after it.
 //! * Every call into a realm is answered exactly once, also when the realm is stopped.
 //! * A realm that was stopped is never entered again; a new one takes its place.
-//! * Effects go through the [`Dispatcher`](pijs_hostcall::Dispatcher), which the host only hands calls to.
+//! * Effects go through the [`Dispatcher`](pijs_hostcall::Dispatcher); the host only passes calls to it.
 //!
 //! The host reads no clock and starts no thread. `examples/embed.rs` shows a whole program.
 

@@ -1,8 +1,8 @@
 //! Loads a package, and loads it again after its realm was stopped.
 //!
 //! Entries of a package are loaded strictly one after the other, each factory awaited, as in pi; packages are loaded concurrently
-//! where realms are processes ([`load_order`](crate::load_order)). An entry that fails has registered nothing and the others
-//! stay; a realm that ends while it loads fails the whole package.
+//! where realms are processes ([`load_order`](crate::load_order)). The registrations of an entry that fails are dropped and the
+//! other entries stay; a realm that stops during the load fails the whole package.
 
 use crate::events::Event;
 use crate::extension::{Extension, ExtensionStatus, Missing, Slot};
@@ -46,7 +46,7 @@ impl Host {
     /// # Errors
     ///
     /// [`LoadError`] when the package as a whole does not run; the session continues without it. An entry whose factory throws is
-    /// no such error, see [`LoadReport::failures`].
+    /// reported in [`LoadReport::failures`] instead.
     pub async fn load(&self, package: Package) -> Result<LoadReport, LoadError> {
         let slot = self.add_slot(Rc::new(package))?;
         self.load_into(&slot, FirstLoad::Opens).await

@@ -6,12 +6,13 @@
 //! packages have loaded:
 //!
 //! ```text
-//! registrations, with the end of the load     names, conflicts and the ledger are those of one after the other
-//! emissions on the bus                        heard by those in front, and by none behind
+//! registrations, with the end of the load     names, conflicts and the ledger are the same as without concurrency
+//! emissions on the bus                        delivered to earlier packages, not to later ones
 //! log lines and errors                        reported in load order
 //! ```
 //!
-//! [`Ahead`] holds them back meanwhile. Hostcalls and timers are not held back, so that a waiting package delays only itself.
+//! [`Ahead`] holds these effects back meanwhile. Hostcalls and timers are not held back, so that a waiting package delays only
+//! itself.
 
 use crate::ahead::Ahead;
 use crate::extension::{Extension, ExtensionStatus, Slot};
@@ -31,14 +32,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Turn of a package: it comes when the previous one in some order is over, and ends when this is dropped.
+/// Turn of a package in some order: it begins when the previous package's turn is over, and ends when this is dropped.
 struct Turn {
     before: Option<oneshot::Receiver<()>>,
     over: Option<oneshot::Sender<()>>,
 }
 
 impl Turn {
-    /// Returns the turns of packages, of which `order` has each number once: the package that it names first comes first.
+    /// Returns the turn of each package. `order` lists every package number once, the first one to go first.
     fn in_order(order: &[usize]) -> Vec<Self> {
         let mut in_front = None;
         let mut turns = Vec::with_capacity(order.len());
@@ -57,45 +58,45 @@ impl Turn {
         }
     }
 
-    /// Ends the turn before this is dropped.
+    /// Ends the turn before this value is dropped.
     fn end(&mut self) {
         self.over.take();
     }
 }
 
-/// Turns of one package.
+/// The two turns of one package.
 struct Turns {
-    /// To start its realm: larger packages come first, because everything waits for a large one that starts last.
+    /// Turn to start the realm. Larger packages come first, because a large one that starts last delays the whole load.
     start: Turn,
-    /// To deliver its effects: in load order.
+    /// Turn to deliver the effects, in load order.
     load: Turn,
 }
 
-/// A package to load, and the previous version, which keeps running if this one does not load.
+/// A package to load, and its previous version, which keeps running if the new one does not load.
 pub(crate) struct LoadCandidate {
     pub(crate) package: Rc<Package>,
     pub(crate) before: Option<Rc<Package>>,
 }
 
-/// Restores the grants of a package, before its previous version is loaded.
+/// Restores the grants of a package before its previous version is loaded.
 pub(crate) type TakeBack<'a> = &'a dyn Fn(&ExtensionId);
 
-/// Slots of a candidate: its own, followed by one for its previous version.
+/// Slots of a candidate: one for the package, followed by one for its previous version.
 struct Reserved {
     slot: Result<Rc<Slot>, LoadError>,
     before: Option<Rc<Slot>>,
 }
 
 impl Reserved {
-    /// Returns the size of the code that starts first.
+    /// Returns the size in bytes of the code that starts first.
     fn code_bytes(&self) -> usize {
         self.slot.as_ref().map_or(0, |slot| slot.cell.borrow().package.code_bytes())
     }
 }
 
 impl Host {
-    /// Loads packages, concurrently where realms are processes. `take` receives the results of [`Host::load`] in order; with
-    /// [`ControlFlow::Break`] loading stops. It needs a running [`Host::drive`].
+    /// Loads packages, concurrently where realms are processes. `take` receives the results of [`Host::load`] in order; if it
+    /// returns [`ControlFlow::Break`], loading stops. Needs a running [`Host::drive`].
     pub async fn load_all(
         &self,
         packages: Vec<Package>,
@@ -105,7 +106,7 @@ impl Host {
         self.load_candidates(packages.into_iter().map(alone).collect(), &|_| (), |again| take(again.loaded)).await;
     }
 
-    /// Loads packages like [`Host::load_all`]; where one does not load as a whole, its previous version is loaded.
+    /// Loads packages like [`Host::load_all`]; if a package does not load as a whole, its previous version is loaded.
     pub(crate) async fn load_candidates(
         &self,
         candidates: Vec<LoadCandidate>,
@@ -168,7 +169,7 @@ impl Host {
         Reserved { slot, before }
     }
 
-    /// Loads the previous version of a package that failed, as a whole or in an entry, and retires the failed one.
+    /// Loads the previous version of a package that failed, as a whole or in an entry, and retires the failed version.
     async fn or_before(
         &self,
         loaded: Result<LoadReport, LoadError>,
@@ -183,7 +184,7 @@ impl Host {
         LoadAgain { loaded, stays }
     }
 
-    /// Returns the packages whose load has not ended, in load order.
+    /// Returns the packages that are still loading, in load order.
     pub fn still_loading(&self) -> Vec<ExtensionId> {
         let is_loading = |extension: &Extension| {
             extension.status == ExtensionStatus::Loading && !extension.ahead.as_ref().is_some_and(Ahead::has_answered)
@@ -215,7 +216,7 @@ impl Host {
         let id = slot.cell.borrow().package.id().clone();
         self.0.services.dispatcher.gate().begin_load(&id);
         let begun = self.begin_realm(&slot).transpose();
-        // The others start while this one's process does.
+        // Lets the other loads start while this one's process starts.
         tokio::task::yield_now().await;
         let first = begun.and_then(|begun| self.load_first(&slot, begun));
         if first.is_err() {
@@ -286,7 +287,7 @@ mod tests {
         let came = RefCell::new(Vec::new());
         let [mut zero, mut one, mut two] = <[Turn; 3]>::try_from(Turn::in_order(&[2, 0, 1])).ok().expect("three");
         runtime.block_on(async {
-            // Polled in another order than they come in; the last one ends early.
+            // `join!` polls in an order other than the arrival order; the last future ends early.
             tokio::join!(
                 async {
                     zero.comes().await;

@@ -1,7 +1,7 @@
 //! Limits the size of messages from and to an extension.
 //!
-//! The host keeps an extension's message, writes it to the session and copies it to every other realm. A larger message is an
-//! error of the extension that sent it.
+//! The host keeps an extension's message, writes it to the session and copies it to every other realm. An extension that sends a
+//! larger message gets an error.
 
 use pijs_protocol::message::ErrorReport;
 use pijs_protocol::stream::Injection;
@@ -13,11 +13,11 @@ use std::io::{self, ErrorKind, Write};
 use std::rc::Rc;
 use tokio::sync::mpsc;
 
-/// Bytes of one result, update or emission as JSON text: dozens of screenshots, and a quarter of what a realm takes in one
-/// message.
+/// Maximum size of one result, update or emission as JSON text, in bytes: dozens of screenshots, and a quarter of the maximum
+/// size of a message to a realm.
 pub const ANSWER_BYTES: usize = 32 << 20;
 
-/// Bytes of updates of a function that its caller has not received yet: like those of a result, but for many at a time.
+/// Maximum size of a function's updates that its caller has not received yet, in bytes: that of two results.
 const WAITING_BYTES: usize = 2 * ANSWER_BYTES;
 
 /// Queues the updates of a running function for its caller.
@@ -72,22 +72,22 @@ impl UpdateReceiver {
     }
 }
 
-/// Bytes of one registration: every realm and every request to the model contains descriptions of tools.
+/// Maximum size of one registration in bytes. Every realm and every request to the model contains descriptions of tools.
 pub const REGISTRATION_BYTES: usize = 1 << 20;
 
-/// Bytes of an error, or of a line of output, which users read; an error of a tool goes to the model.
+/// Maximum size in bytes of an error or of a line of output. Users read both, and an error of a tool goes to the model.
 pub(crate) const REPORT_BYTES: usize = 1 << 20;
 
-/// Bytes of the text that a verdict injects: more than any model reads.
+/// Maximum size of the text that a verdict injects, in bytes: more than any model reads.
 pub const RETRY_BYTES: usize = 1 << 20;
 
-/// Returns an error when the text of a verdict is not acceptable.
+/// Returns an error if the text of a verdict is too large or invalid.
 pub(crate) fn unfit(retry: &Injection) -> Option<HostcallError> {
     let fits = retry.content.len() <= RETRY_BYTES || !guard!(HookRetrySize);
     (!fits).then(|| too_large("the text of a verdict", RETRY_BYTES))
 }
 
-/// Creates an error report that the host found.
+/// Creates the report of an error that the host found.
 pub(crate) fn report(entry: Option<EntryIndex>, phase: &str, error: &HostcallError) -> ErrorReport {
     let (name, message) = (Some("RangeError".to_owned()), error.to_string());
     ErrorReport { entry, phase: phase.to_owned(), name, message, stack: None, position: None }
@@ -97,7 +97,7 @@ pub(crate) fn too_large(what: &str, limit: usize) -> HostcallError {
     HostcallError::invalid("too_large", format!("{what} is over its limit of {limit} bytes")).with("limit", limit)
 }
 
-/// Returns whether a value takes at most this many bytes as JSON; stops at the limit.
+/// Returns whether a value takes at most `limit` bytes as JSON; stops counting at the limit.
 pub(crate) fn is_within(value: &impl Serialize, limit: usize) -> bool {
     struct ByteLimit(usize);
     impl Write for ByteLimit {
@@ -127,12 +127,12 @@ pub(crate) fn size(value: &impl Serialize) -> usize {
         }
     }
     let mut counter = Counter(0);
-    // A value that is not JSON (a map with keys that are not strings) never comes from the wire.
+    // Only a value that is not valid JSON fails here (a map with keys that are not strings), and the wire never carries one.
     let _ = serde_json::to_writer(&mut counter, value);
     counter.0
 }
 
-/// Weight of each value besides its text, about the cost to a reader.
+/// Weight of each value in addition to its text; about its cost to a reader.
 const VALUE_WEIGHT: usize = 40;
 
 /// Returns the weight of a value in a message: its bytes as JSON, and a fixed weight for each value in it.
@@ -163,7 +163,7 @@ pub(crate) fn weight(value: &impl Serialize) -> usize {
         }
     }
     let mut scales = WeightCounter::default();
-    // See `size`.
+    // Errors are impossible for the reason given in `size`.
     let _ = serde_json::to_writer(&mut scales, value);
     scales.weight
 }

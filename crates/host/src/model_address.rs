@@ -1,12 +1,12 @@
 //! Controls requests to a model on a server that an extension chose.
 //!
-//! A model's extension chooses its server, and a request contains text of the caller's choice. So a request to a model that the
-//! user did not select counts as a request to a server:
+//! An extension that provides a model chooses the model's server, and a request contains text of the caller's choice. So a
+//! request to a model that the user did not select counts as a request to a server:
 //!
 //! | the extension's `provider` | needs |
 //! |---|---|
-//! | nobody was asked about it (`-e FILE`, an installation with nobody there) | what a request of its own to this server needs: `http` |
-//! | somebody agreed to it | `egress`, once it has read a file that may hold secrets |
+//! | the user was not asked about it (`-e FILE`, an installation without a user present) | `http`, as for a request of the extension to this server |
+//! | the user agreed to it | `egress`, once the extension has read a file that may contain secrets |
 
 use crate::host::Host;
 use crate::record;
@@ -15,8 +15,8 @@ use pijs_protocol::{ExtensionId, guard};
 use serde_json::{Map, Value};
 
 impl Host {
-    /// Returns whether an extension may send a request to a model at this address without the user's selection. The error
-    /// contains the reason.
+    /// Checks whether a request may be sent to this extension's model at `address` although the user did not select the model.
+    /// The error contains the reason.
     pub async fn reaches(&self, extension: &ExtensionId, address: &str) -> Result<(), String> {
         if !guard!(EgressModelAddress) {
             return Ok(());

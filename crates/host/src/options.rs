@@ -1,4 +1,4 @@
-//! The options of a host, and the interfaces of the services that it takes.
+//! Options of a host, and the traits of its services.
 //!
 //! The host owns no clock, no thread and no engine. Time comes from the driver's [`Timer`](pijs_environment::Timer), realms from
 //! an [`OpenRealm`], the kill of a verdict that exceeds its deadline from a [`Watchdog`].
@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 /// Opens realms: in this thread, in a process, or for a test.
 pub trait OpenRealm {
-    /// Creates a realm, makes `modules` importable (host modules first) and evaluates `pi:runtime`. A component comes alone, and
-    /// has no runtime.
+    /// Creates a realm, makes `modules` importable (host modules first) and evaluates `pi:runtime`. A WebAssembly component is
+    /// the only module of its realm, and has no runtime.
     fn open(
         &self,
         options: &RealmOptions,
@@ -42,7 +42,8 @@ pub trait OpenRealm {
         1
     }
 
-    /// Starts opening a realm that loads its modules concurrently. `None`: it is opened by [`OpenRealm::open`].
+    /// Starts opening a realm that loads its modules concurrently. Returns `None` if the realm has to be opened by
+    /// [`OpenRealm::open`].
     fn begin(
         &self,
         _options: &RealmOptions,
@@ -55,11 +56,11 @@ pub trait OpenRealm {
 
 /// A realm that is being opened: see [`OpenRealm::begin`].
 pub trait OpeningRealm {
-    /// Waits until it is ready for deliveries.
+    /// Waits until the realm is ready for deliveries.
     ///
     /// # Errors
     ///
-    /// Those of [`OpenRealm::open`].
+    /// The same as [`OpenRealm::open`].
     fn finish(self: Box<Self>, host: &mut dyn SyncHost) -> Result<OpenedRealm, OpenError>;
 }
 
@@ -80,15 +81,15 @@ pub enum OpenError {
     Engine(GuestError),
     /// The realm ended while `pi:runtime` was evaluated.
     Ended(Termination),
-    /// There is no worker process.
+    /// The worker process could not be started.
     #[cfg(target_os = "linux")]
     Process(pijs_realm::ProcessError),
-    /// The kernel cannot seal a worker, and sealed ones were asked for.
+    /// The kernel cannot seal a worker, and the options require a seal.
     Unsealed(pijs_realm::seal::Sealed),
 }
 
 impl OpenError {
-    /// Returns whether a process died without a fault of its own: the next one may live.
+    /// Returns whether a process died through no fault of its own, so that a retry may succeed.
     pub(crate) fn is_death(&self) -> bool {
         #[cfg(target_os = "linux")]
         if let Self::Process(pijs_realm::ProcessError::Ended(reason)) = self {
@@ -131,17 +132,17 @@ impl OpenRealm for InThread {
     }
 }
 
-/// Stops a realm that does not come back from a delta.
+/// Stops a realm that does not return from a delta.
 ///
-/// Fuel ends computation after about a second, wherever it runs, but does not count time outside the interpreter: a synchronous
-/// read of a slow disk, one long built-in. For that the driver may provide a thread. One [`Watch`] is created per realm; it is
-/// armed twice per delta, so it must be cheap: an implementation stores a deadline in an atomic and polls it.
+/// Fuel ends computation after about a second on any machine, but does not count time outside the interpreter: a synchronous read
+/// of a slow disk, one long built-in. A driver may watch for that on a thread. One [`Watch`] is created per realm; it is armed
+/// twice per delta, so it must be cheap: an implementation stores a deadline in an atomic and polls it.
 pub trait Watchdog {
     /// Watches one realm; `stop` ends its running turn.
     fn watch(&self, stop: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Watch>;
 }
 
-/// Watch over one realm. Dropping it ends it.
+/// Watch over one realm. Dropping the value ends the watch.
 pub trait Watch {
     /// Calls `stop` unless [`Watch::disarm`] is called within this many microseconds.
     fn arm(&self, within_us: u64);
@@ -154,12 +155,12 @@ pub trait Watch {
 /// The fuel of a delta is [`Limits::stream_fuel`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerdictBudget {
-    /// A longer verdict is reported, once per extension; its answer counts.
+    /// Duration from which a verdict is reported as slow, once per extension, in microseconds; its answer is still used.
     pub soft_us: u64,
-    /// A realm that exceeds this is stopped, discarded and started again. Synchronous I/O counts.
+    /// Duration after which the realm is stopped, discarded and started again, in microseconds. Synchronous I/O counts.
     pub kill_us: u64,
-    /// Latest start of a turn among deltas that arrived together, after the first one. It limits how late they are shown, and how
-    /// late a slow turn is noticed.
+    /// Latest start of a turn among deltas that arrived together, in microseconds after the first one. Limits how late the deltas
+    /// are shown, and how late a slow turn is noticed.
     pub slice_us: u64,
 }
 
@@ -173,15 +174,16 @@ impl Default for VerdictBudget {
 /// Limits of waits for an extension without progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitBudget {
-    /// Limit for a handler or a factory without pending work.
+    /// Limit for a handler or a factory without pending work, in microseconds.
     pub hook_us: u64,
-    /// Limit for a handler or a factory while a timer is armed, a call listens, or another extension works.
+    /// Limit for a handler or a factory while a timer is armed, a call listens, or another extension works, in microseconds.
     pub hook_waiting_us: u64,
-    /// Limit for a tool, a command or a callback without pending work.
+    /// Limit for a tool, a command or a callback without pending work, in microseconds.
     pub call_us: u64,
-    /// Limit for a tool, a command or a callback while a timer is armed, a call listens, or another extension works.
+    /// Limit for a tool, a command or a callback while a timer is armed, a call listens, or another extension works, in
+    /// microseconds.
     pub call_waiting_us: u64,
-    /// Limit after the user's abort, whatever is pending.
+    /// Limit after the user's abort, in microseconds, whatever is pending.
     pub abort_us: u64,
 }
 
@@ -218,19 +220,19 @@ pub struct HostOptions {
     pub max_strikes: u32,
     /// Time limits of promises that do not settle.
     pub waits: WaitBudget,
-    /// Reports per turn of the agent.
+    /// Maximum number of reports per turn of the agent.
     pub reports: ReportBudget,
     /// Policy for an extension that keeps being stopped.
     pub restarts: RestartPolicy,
     /// Version of pi that extensions see.
     pub profile: PiProfile,
-    /// Macrotasks of one realm that run before other work of the thread gets a turn.
+    /// Maximum number of macrotasks that one realm runs before other work of the thread gets a turn.
     pub burst: usize,
 }
 
 impl Default for HostOptions {
     /// Returns the limits of [`Limits::default`], seed 1, a clock that advances 1 us per read, UTC, no facts, three strikes, the
-    /// default time limits, reports and restarts, the current pi, bursts of 256.
+    /// default time limits, report budget and restart policy, the current pi, and bursts of 256.
     fn default() -> Self {
         Self {
             limits: Limits::default(),

@@ -12,11 +12,11 @@ use serde_json::{Map, Value};
 pub struct Outcome {
     /// Event object after the last handler, with accepted in-place changes.
     pub payload: Map<String, Value>,
-    /// The handlers' answers, combined as the event's rule says; `None` when none counts.
+    /// Combined answer of the handlers, by the event's rule; `None` if no answer has an effect.
     pub answer: Option<Value>,
-    /// Whether a handler ended the round: `block`, `cancel`, `handled`, or a throw where that blocks.
+    /// Whether a handler ended the round: with `block`, `cancel` or `handled`, or by throwing where that blocks.
     pub stopped: bool,
-    /// For events whose handlers' errors reach the caller (`tool_call`, `user_bash`): what was thrown.
+    /// Error that a handler threw, for events whose errors reach the caller (`tool_call`, `user_bash`).
     pub thrown: Option<ErrorReport>,
     /// Extensions whose answers add or replace text that the model reads, in the order of their handlers.
     pub authors: Vec<ExtensionId>,
@@ -32,14 +32,14 @@ impl Outcome {
 /// Result of a streamed delta.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamOutcome {
-    /// It is passed on to screen, session and listeners.
+    /// The delta is passed on to screen, session and listeners.
     Continue,
     /// The attempt is over; the delta and everything before it in this attempt are discarded.
     Abort(Verdict),
 }
 
 impl StreamOutcome {
-    /// The verdict, if there is one.
+    /// Returns the verdict of an abort; `None` for *continue*.
     pub fn verdict(&self) -> Option<&Verdict> {
         match self {
             Self::Continue => None,
@@ -57,7 +57,7 @@ pub struct Verdict {
     pub entry: EntryIndex,
     /// Displayed path of the entry.
     pub path: String,
-    /// Handler, for the ledger.
+    /// Handle of the handler, for the ledger.
     pub handler: Handle,
     /// Text to inject before the retry; `None` ends the run.
     pub retry: Option<Injection>,
@@ -68,9 +68,9 @@ pub struct Verdict {
 /// Time that verdicts delayed the session's stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VerdictTime {
-    /// Deltas with a handler.
+    /// Number of deltas with a handler.
     pub deltas: u64,
-    /// Microseconds spent on them.
+    /// Time spent on these deltas, in microseconds.
     pub elapsed_us: u64,
 }
 
@@ -79,11 +79,11 @@ pub struct VerdictTime {
 pub enum ToolOutcome {
     /// `{content, details, terminate?}` as the tool returned it.
     Returned(Value),
-    /// It threw.
+    /// The tool threw.
     Threw(ErrorReport),
     /// No extension has a tool of this name.
     Unknown,
-    /// Its realm was stopped meanwhile.
+    /// The realm was stopped meanwhile.
     Ended(Termination),
 }
 
@@ -92,11 +92,11 @@ pub enum ToolOutcome {
 pub enum CommandOutcome {
     /// The handler has finished.
     Done,
-    /// It threw.
+    /// The handler threw.
     Threw(ErrorReport),
     /// No extension has a command of this name.
     Unknown,
-    /// Its realm was stopped meanwhile.
+    /// The realm was stopped meanwhile.
     Ended(Termination),
 }
 
@@ -105,11 +105,11 @@ pub enum CommandOutcome {
 pub enum CallbackOutcome {
     /// The value it returned; `None` for `undefined`.
     Returned(Option<Value>),
-    /// It threw.
+    /// The function threw.
     Threw(ErrorReport),
-    /// Its realm is no longer the one that made the function.
+    /// The realm that made the function was replaced.
     Gone,
-    /// Its realm was stopped meanwhile.
+    /// The realm was stopped meanwhile.
     Ended(Termination),
 }
 
@@ -143,7 +143,7 @@ pub struct ToolInfo {
 /// A slash command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandInfo {
-    /// Name to type; `name:1`, `name:2`, ... when several extensions chose the same.
+    /// Name to type; `name:1`, `name:2`, ... if several extensions chose the same name.
     pub invocation: String,
     /// Extension and entry that registered it.
     pub owner: RegistrationOwner,

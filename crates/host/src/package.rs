@@ -20,14 +20,14 @@ pub struct Package {
     pub profile: Profile,
     /// Displayed name for errors without an entry.
     pub name: String,
-    /// Bytecode of all entries and what they import.
+    /// Bytecode of all entries and of the modules that they import.
     pub artifact: Arc<Verified>,
-    /// Modules of supplied packages that it imports: after the host modules, before its own.
+    /// Modules of vendored packages that the package imports: evaluated after the host modules, before its own.
     pub supplied: Vec<Arc<Verified>>,
     /// Extension entries in the order they are loaded.
     pub entries: Vec<ExtensionEntry>,
-    /// Folder that the artifact's file names are relative to, if it differs from the profile's: a single file may read freely
-    /// only in its own folder, whatever package it is part of.
+    /// Folder that the artifact's file names are relative to, if it differs from the profile's folder. A single file may read
+    /// freely only in its own folder, whichever package contains it.
     pub place: Option<PathBuf>,
     /// Maps bundle positions to source positions.
     pub positions: Option<Rc<dyn PositionMap>>,
@@ -55,13 +55,13 @@ impl Package {
         }
     }
 
-    /// Returns the size of its own bytecode.
+    /// Returns the size in bytes of the package's own bytecode.
     pub(crate) fn code_bytes(&self) -> usize {
         let modules = self.artifact.artifact().modules.iter();
         modules.filter_map(|module| module.bytecode.as_ref()).map(|bytecode| bytecode.len()).sum()
     }
 
-    /// Uses `positions` for errors.
+    /// Sets the position map for errors.
     #[must_use]
     pub fn with_positions(mut self, positions: Rc<dyn PositionMap>) -> Self {
         self.positions = Some(positions);
@@ -75,13 +75,13 @@ impl Package {
         self
     }
 
-    /// Returns whether both have the same entries of the same files, so that a realm of one also runs the other. A recompiled
-    /// package may have other grants.
+    /// Returns whether both packages have the same entries of the same files, so that a realm of one can also run the other. A
+    /// recompiled package may have other grants.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.profile == other.profile && self.entries == other.entries
     }
 
-    /// Returns its id.
+    /// Returns the package's id.
     pub fn id(&self) -> &ExtensionId {
         &self.profile.extension
     }
@@ -101,7 +101,7 @@ pub struct ExtensionEntry {
 pub struct LoadReport {
     /// The package.
     pub extension: ExtensionId,
-    /// Its entries in load order. A failed one has registered nothing; the others stay.
+    /// Entries in load order. The registrations of a failed entry are dropped; the others stay.
     pub entries: Vec<EntryReport>,
     /// Name conflicts with earlier registrations, which keep the name.
     pub conflicts: Vec<String>,
@@ -117,9 +117,9 @@ impl LoadReport {
 /// Report of loading a package again.
 #[derive(Debug)]
 pub struct LoadAgain {
-    /// Report for the package as it is now.
+    /// Report for the current version of the package.
     pub loaded: Result<LoadReport, LoadError>,
-    /// Whether it failed and the previous version keeps running.
+    /// Whether the new version failed and the previous version keeps running.
     pub stays: bool,
 }
 
@@ -130,9 +130,9 @@ pub struct EntryReport {
     pub entry: EntryIndex,
     /// Displayed path.
     pub path: String,
-    /// Error, with the position in its source.
+    /// Error, with its position in the entry's source.
     pub error: Option<ErrorReport>,
-    /// Capabilities that its registered manifest requests.
+    /// Capabilities that the entry's manifest requests, if it registers one.
     pub manifest: Option<CapabilityManifest>,
 }
 
@@ -141,20 +141,20 @@ pub struct EntryReport {
 pub enum LoadError {
     /// A package with this id is loaded already.
     Duplicate(ExtensionId),
-    /// No realm could be opened for it.
+    /// No realm could be opened for the package.
     Realm {
         /// The package.
         extension: ExtensionId,
         /// The error of the engine.
         error: crate::options::OpenError,
     },
-    /// It was stopped while it loaded: out of fuel, out of memory.
+    /// The realm was stopped while it loaded, for example because it ran out of fuel or memory.
     Ended {
         /// The package.
         extension: ExtensionId,
         /// Entry that was loading.
         path: String,
-        /// Reason of the end.
+        /// Reason of the stop.
         reason: Termination,
     },
 }
@@ -163,7 +163,7 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Duplicate(id) => write!(f, "{id} is loaded already"),
-            Self::Realm { extension, error } => write!(f, "{extension}: no realm could be made: {error}"),
+            Self::Realm { extension, error } => write!(f, "{extension}: cannot open a realm: {error}"),
             Self::Ended { path, reason, .. } => write!(f, "Failed to load extension \"{path}\": {reason}"),
         }
     }

@@ -6,8 +6,8 @@
 use pijs_artifact::{Frame, MAX_FRAMES, PositionMap, quoted};
 use pijs_protocol::message::ErrorReport;
 
-/// Replaces bundle positions in `error.stack` and fills in `error.position` with the innermost frame
-/// that is in the extension's source. Frames that do not map, and those past [`MAX_FRAMES`], stay as they are.
+/// Replaces bundle positions in `error.stack` and fills in `error.position` with the innermost frame that is in the extension's
+/// source. Frames that do not map, and frames past [`MAX_FRAMES`], are not changed.
 pub(crate) fn translate(mut error: ErrorReport, map: Option<&dyn PositionMap>) -> ErrorReport {
     let (Some(map), Some(stack)) = (map, error.stack.as_deref()) else { return error };
     let mut innermost = None;
@@ -28,7 +28,7 @@ pub(crate) fn translate(mut error: ErrorReport, map: Option<&dyn PositionMap>) -
     error
 }
 
-/// Completes the message of an error with a quotation of the source at its innermost frame.
+/// Appends the source at the innermost frame to an error's message.
 pub(crate) fn quote<'a>(mut error: ErrorReport, source: impl Fn(&str) -> Option<&'a str>) -> ErrorReport {
     let stack = error.stack.as_deref().unwrap_or_default();
     let first = stack.lines().find(|line| line.trim_start().starts_with("at ")).and_then(Frame::parse);

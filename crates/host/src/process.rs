@@ -1,8 +1,8 @@
-//! Opens realms in sealed worker processes, one each.
+//! Opens each realm in a sealed worker process of its own.
 //!
-//! A process starts before its realm is needed ([`crate::OpenRealm::expect`]): the first one while the host
-//! reads the modules, each further one while the previous one evaluates the runtime. For more than one expected realm, the first
-//! process is a zygote and the workers are copies of it. Extensions are loaded concurrently, one more than there are cores.
+//! A process starts before its realm is needed ([`crate::OpenRealm::expect`]): the first one while the host reads the modules,
+//! each further one while the previous one evaluates the runtime. For more than one expected realm, the first process is a zygote
+//! and the workers are copies of it. Extensions are loaded concurrently, one more than there are cores.
 
 use crate::options::{OpenError, OpenRealm, OpenedRealm, OpeningRealm};
 use pijs_artifact::Verified;
@@ -15,8 +15,8 @@ use std::num::NonZero;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Opens realms in sealed processes. `main` has to begin with [`pijs_realm::worker::enter`], and the tokio runtime
-/// needs its I/O and time drivers (`enable_all`).
+/// Opens realms in sealed processes. `main` has to begin with [`pijs_realm::worker::enter`], and the tokio runtime needs its I/O
+/// and time drivers (`enable_all`).
 ///
 /// ```no_run
 /// use pijs_host::InProcess;
@@ -26,19 +26,20 @@ use std::sync::Arc;
 /// ```
 ///
 /// While more realms are expected ([`OpenRealm::expect`]), the next process starts concurrently with the host and the previous
-/// process. Several are copies of one process that has evaluated the runtime, which ends when the last one was opened.
+/// process. If several realms are expected, their processes are copies of a zygote that has evaluated the runtime; the zygote
+/// exits once the last realm is open.
 pub struct InProcess {
     options: ProcessOptions,
     /// Number of expected realms.
     expected: Cell<usize>,
-    /// Process of the next realm.
+    /// Process that was started for the next realm.
     spare: RefCell<Option<Spare>>,
-    /// Process that workers are copies of.
+    /// Process that workers are copied from.
     zygote: RefCell<Option<Zygote>>,
     walls: Rc<WallPolicy>,
 }
 
-/// Callback with the missing parts of a worker's seal.
+/// Callback that receives the missing parts of a worker's seal.
 type OnIncomplete = Box<dyn Fn(Sealed)>;
 
 /// Decides about a worker that the kernel cannot seal completely.
@@ -79,7 +80,7 @@ impl InProcess {
         self
     }
 
-    /// Returns a process: a prepared one, or a new one.
+    /// Returns the prepared process, or starts a new one.
     fn process(&self) -> Result<Spare, ProcessError> {
         let alive = self.spare.take().and_then(Spare::alive);
         alive.map_or_else(|| self.start(), Ok)
@@ -91,7 +92,7 @@ impl InProcess {
         if let Some(copy) = zygote.as_mut().and_then(|zygote| zygote.fork().ok()) {
             return Ok(copy);
         }
-        // A zygote that failed once is discarded.
+        // A zygote that failed once is not used again.
         *zygote = None;
         Spare::start(self.options.clone())
     }
@@ -103,13 +104,13 @@ impl InProcess {
         let Some(runtime) = modules.first().filter(|_| is_wanted) else { return };
         let mut zygote = self.zygote.borrow_mut();
         if zygote.is_none() {
-            // An error is reported by the process that is started instead.
+            // An error is reported by the process that is started instead of a copy.
             let made = self.process().and_then(|process| Zygote::of(process, options, runtime, now));
             *zygote = made.ok();
         }
     }
 
-    /// Sends a process the parts of its realm, and starts the next one.
+    /// Sends a process the parts of its realm, and starts the next process.
     fn begin_process(
         &self,
         options: &RealmOptions,
@@ -124,7 +125,7 @@ impl InProcess {
         Ok(Box::new(OpeningProcess { opening, walls: Rc::clone(&self.walls) }))
     }
 
-    /// Starts the process of the next realm. An error is reported when that realm is opened, if it persists.
+    /// Starts the process of the next realm. A persistent error is reported when that realm is opened.
     fn prepare(&self) {
         if self.expected.get() == 0 {
             self.zygote.take();
@@ -185,12 +186,12 @@ impl OpenRealm for InProcess {
         Some(self.begin_process(options, modules, now).map(|opening| opening as _))
     }
 
-    /// Starts the process that workers are copies of.
+    /// Starts the zygote.
     fn warm_up(&self, options: &RealmOptions, runtime: &Arc<Verified>, now: Now) {
         self.raise(options, std::slice::from_ref(runtime), now);
     }
 
-    /// Returns one more than the number of cores: while one realm waits for its host, another one runs.
+    /// Returns one more than the number of cores: one realm can run while another waits for the host.
     fn concurrency(&self) -> usize {
         std::thread::available_parallelism().map_or(2, NonZero::get) + 1
     }

@@ -59,8 +59,9 @@ const LEGACY_EVENTS: &[&str] = &[
     "user_bash",
 ];
 
-/// Events of the loop that 0.73.1 queues: the loop continues while handlers run, one event after the other. There that includes
-/// `message_end`, whose answer counts if it comes in time; here that one is awaited, so that it always counts.
+/// Events for which the loop of 0.73.1 does not wait: it continues while handlers run, one event after the other. In 0.73.1 that
+/// includes `message_end`, whose answer takes effect only if it comes in time; PiJS awaits that event, so that its answer always
+/// takes effect.
 const QUEUED: &[&str] = &[
     "agent_end",
     "agent_start",
@@ -73,10 +74,10 @@ const QUEUED: &[&str] = &[
     "turn_start",
 ];
 
-/// Members that events of 0.73.1 lack; changes of them have no effect there.
+/// Members of events that 0.73.1 does not have, by event; changes to them have no effect there.
 const LATER_MEMBERS: &[(&str, &[&str])] =
     &[("turn_end", &["context", "continue", "entries", "messageEntryId", "outcome", "toolResultEntryIds"])];
-/// Later members of `systemPromptOptions` in `before_agent_start`.
+/// Members of `systemPromptOptions` in `before_agent_start` that 0.73.1 does not have.
 const LATER_OPTIONS: &[&str] = &["forceSystemPrompt", "sections", "toolGuidelines"];
 
 impl PiProfile {
@@ -88,7 +89,7 @@ impl PiProfile {
         }
     }
 
-    /// Returns whether an event exists; `stream_text` belongs to PiJS and always does.
+    /// Returns whether this version emits an event; `stream_text` belongs to PiJS and is always emitted.
     pub fn fires(self, event: &str) -> bool {
         self == Self::Current || event == STREAM_TEXT || LEGACY_EVENTS.binary_search(&event).is_ok()
     }
@@ -103,22 +104,22 @@ impl PiProfile {
         self == Self::Legacy
     }
 
-    /// Returns whether modules stay for the next session, and their factories run again.
+    /// Returns whether modules stay loaded for the next session, in which their factories run again.
     pub fn keeps_modules(self) -> bool {
         self == Self::Current
     }
 
-    /// Returns whether handlers of `user_bash` get commands of a program (`bash` of RPC mode) like those of the user.
+    /// Returns whether handlers of `user_bash` also get commands of a program (`bash` of RPC mode), not only those of the user.
     pub fn tells_commands_of_programs(self) -> bool {
         self == Self::Current
     }
 
-    /// Returns whether handlers get the messages that contain the prompt and the tools.
+    /// Returns whether handlers get the system messages, which contain the prompt and the tools.
     pub fn hears_system_messages(self) -> bool {
         self == Self::Current
     }
 
-    /// Removes members of later versions from an event.
+    /// Removes the members that this version lacks from an event.
     pub(crate) fn trim(self, event: &str, payload: &mut Map<String, Value>) {
         if self == Self::Current {
             return;

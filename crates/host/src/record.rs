@@ -1,6 +1,6 @@
 //! Gate decisions and ledger lines of the host itself: verdicts and lifecycle.
 //!
-//! The dispatcher records hostcalls; these are events that are no hostcalls.
+//! The dispatcher records hostcalls; this module records everything else.
 
 use crate::message_limits::{REGISTRATION_BYTES, is_within};
 use crate::services::Services;
@@ -15,7 +15,7 @@ use pijs_protocol::stream::Injection;
 use pijs_protocol::{EntryIndex, StreamDelta, Termination};
 use serde_json::{Map, Value, json};
 
-/// Capability that an abort needs.
+/// Capability that an abort requires.
 const VERDICT: &str = "verdict";
 
 /// An abort that a handler requests.
@@ -27,7 +27,7 @@ pub(crate) struct AbortRequest<'a> {
     pub(crate) retry: Option<&'a Injection>,
 }
 
-/// Decides whether an abort counts, and records it either way. The error is for the user.
+/// Decides whether an abort takes effect, and records the decision. The error is a message for the user.
 pub(crate) fn verdict(services: &Services, caller: &Caller, abort: &AbortRequest<'_>) -> Result<(), String> {
     let decision = services.dispatcher.gate().holds(caller, VERDICT);
     let AbortRequest { delta, entry, path, latency_us, retry } = abort;
@@ -55,7 +55,7 @@ pub(crate) fn verdict(services: &Services, caller: &Caller, abort: &AbortRequest
     Err(format!("the capability \"{VERDICT}\" is not granted ({reason})"))
 }
 
-/// Returns whether an extension holds a capability of the model's side; a refusal is recorded.
+/// Returns whether an extension has one of the capabilities that affect the model; a refusal is recorded.
 pub(crate) fn may(services: &Services, caller: &Caller, capability: &'static str) -> bool {
     let decision = services.dispatcher.gate().holds(caller, capability);
     if !guard!(RegistrationCapability) {
@@ -69,7 +69,7 @@ pub(crate) fn may(services: &Services, caller: &Caller, capability: &'static str
     decision.allowed
 }
 
-/// Returns whether a registration counts; a refusal is recorded and returned as a message.
+/// Checks whether a registration takes effect; a refusal is recorded and returned as a message.
 pub(crate) fn registration(services: &Services, caller: &Caller, registration: &Registration) -> Result<(), String> {
     let (kind, name, problem) = match registration {
         Registration::Tool(spec) => ("tool", spec.name.as_str(), tool(services, caller, spec)),
@@ -90,24 +90,24 @@ pub(crate) fn registration(services: &Services, caller: &Caller, registration: &
     Err(format!("the {kind} {name:?} is not registered: {problem}"))
 }
 
-/// Maximum size of a tool definition, as JSON: far above any that is useful to a model.
+/// Maximum size of a tool definition as JSON, in bytes; far above any that is useful to a model.
 const LARGEST_DEFINITION: usize = 256 << 10;
 
-/// Returns the reason to refuse a registration that every realm would have to carry.
+/// Returns the reason to refuse a registration that is too large to copy to every realm.
 fn oversized(registration: &Registration) -> Option<String> {
     (!is_within(registration, REGISTRATION_BYTES)).then(|| format!("it has more than {REGISTRATION_BYTES} bytes"))
 }
 
-/// Maximum length of a flag's default, as JSON: far above what a user would type, and every realm has it.
+/// Maximum size of a flag's default as JSON, in bytes; far above what a user would type. Every realm has a copy.
 const LONGEST_DEFAULT: usize = 64 << 10;
 
-/// Returns the reason to refuse a flag.
+/// Returns the reason to refuse a flag, if there is one.
 fn flag(spec: &FlagSpec) -> Option<String> {
     let fits = spec.default.as_ref().is_none_or(|default| is_within(default, LONGEST_DEFAULT));
     (!fits).then(|| format!("its default has more than {LONGEST_DEFAULT} bytes"))
 }
 
-/// Returns the reason to refuse a tool.
+/// Returns the reason to refuse a tool, if there is one.
 fn tool(services: &Services, caller: &Caller, spec: &ToolSpec) -> Option<String> {
     let name = spec.name.as_str();
     if let Some(problem) = tool_name_problem(name) {
@@ -129,7 +129,7 @@ fn tool(services: &Services, caller: &Caller, spec: &ToolSpec) -> Option<String>
 pub(crate) fn redefined(services: &Services, caller: &Caller, tool: &str, agreed: bool) {
     let data = json!({ "tool": shown(tool, LONGEST_TOOL_NAME), "agreed": agreed });
     let level = if agreed { Level::Info } else { Level::Warn };
-    event(services, caller, level, "tool.redefined", "a tool is described in another way than before", data);
+    event(services, caller, level, "tool.redefined", "the description of a tool changed", data);
 }
 
 /// Records a call of one of pi's tools that an extension's message led to.
@@ -161,7 +161,7 @@ pub(crate) fn loaded(services: &Services, caller: &Caller, path: &str, error: Op
     }
 }
 
-/// Records a registration of a kind that is relevant to readers of the ledger.
+/// Records a registration whose kind matters to readers of the ledger.
 pub(crate) fn registered(services: &Services, caller: &Caller, kind: &str, name: &str) {
     let data = json!({ "kind": kind, "name": name });
     event(services, caller, Level::Debug, "extension.register", "registered", data);

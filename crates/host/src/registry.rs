@@ -1,8 +1,8 @@
 //! Registrations of one realm, and the rules for equal names.
 //!
-//! They are stored per entry, in the order of registration. Lists over all extensions go through packages in load order, then
-//! entries, then registrations; the first one with a name has it. The rules are pi's (`docs/compatibility.md` lists conflicts
-//! that are reported here and end pi).
+//! Registrations are stored per entry, in order. Lists over all extensions go through packages in load order, then entries, then
+//! registrations; the first registration of a name keeps it. The rules are pi's (`docs/compatibility.md` lists conflicts that
+//! PiJS reports and that make pi exit).
 
 use crate::message_limits;
 use pijs_node_compat::events::{STREAM_TEXT, is_known};
@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST: usize = 4096;
 /// Maximum total weight ([`message_limits::weight`]) of one package's registrations: far above the largest known package.
 const MAX_WEIGHT: usize = 8 << 20;
-/// Maximum total weight over all packages: each realm and each list of tools contains them.
+/// Maximum total weight of the registrations of all packages: each realm and each list of tools contains them.
 const MAX_TOGETHER: usize = 64 << 20;
 
-/// Maximum number of `stream_text` handlers of one package: each is called every few characters of a reply.
+/// Maximum number of `stream_text` handlers of one package: each handler is called every few characters of a reply.
 pub(crate) const MAX_STREAM_HANDLERS: usize = 64;
 
 /// Registrations of one package, entry by entry.
@@ -29,7 +29,7 @@ pub(crate) struct Registrations {
 /// Registrations of one entry.
 #[derive(Debug, Default)]
 struct EntryRegistry {
-    /// Their number and total weight, updated with each registration.
+    /// Number and total weight of the registrations, updated with each one.
     weight: Weight,
     tools: Vec<Weighed<ToolSpec>>,
     commands: Vec<Weighed<CommandSpec>>,
@@ -72,15 +72,15 @@ impl Weight {
 pub(crate) enum Effect {
     /// No further effect.
     None,
-    /// A new tool name, which may conflict with another package's.
+    /// A new tool name, which may conflict with a tool of another package.
     Tool(String),
-    /// A flag, which may conflict with another package's; its default may count.
+    /// A flag, which may conflict with a flag of another package; its default takes effect if it has no value yet.
     Flag(FlagSpec),
     /// The set of `stream_text` handlers changed.
     StreamHandlers,
     /// The set of MCP servers changed.
     McpServers,
-    /// The event never fires.
+    /// The event is never emitted.
     UnknownEvent(String),
 }
 
@@ -163,11 +163,11 @@ impl Registrations {
         })
     }
 
-    /// Checks whether one more registration fits, besides the weight of the other packages; removals always do.
+    /// Checks whether one more registration fits, given the weight of the other packages (`others`). Removals always fit.
     ///
     /// # Errors
     ///
-    /// Names the exceeded limit.
+    /// The message names the exceeded limit.
     pub(crate) fn has_room_for(&self, registration: &Registration, others: usize) -> Result<(), &'static str> {
         let removes = matches!(
             registration,
@@ -181,9 +181,9 @@ impl Registrations {
         let count: usize = self.entries.iter().map(|entry| entry.weight.count).sum();
         let sum = self.weight() + message_limits::weight(registration);
         if count >= MOST || sum > MAX_WEIGHT {
-            Err("it has registered as much as one package may")
+            Err("it has reached the limit on registrations of one package")
         } else if others + sum > MAX_TOGETHER {
-            Err("all extensions together have registered as much as they may")
+            Err("all extensions together have reached the limit on registrations")
         } else {
             Ok(())
         }
@@ -194,7 +194,7 @@ impl Registrations {
         self.entries.iter().map(|entry| entry.weight.sum).sum()
     }
 
-    /// Returns whether this is no `stream_text` handler, or one more may be added.
+    /// Returns whether a registration is within the limit of `stream_text` handlers; other kinds always are.
     pub(crate) fn may_listen(&self, registration: &Registration) -> bool {
         let Registration::Handler(HandlerSpec { event, .. }) = registration else { return true };
         event != STREAM_TEXT || self.handlers(STREAM_TEXT).count() < MAX_STREAM_HANDLERS || !guard!(RegistrationSize)
@@ -212,7 +212,7 @@ impl Registrations {
         self.each(|entry| &entry.handlers).filter(move |(_, handler)| handler.event == event)
     }
 
-    /// Iterates over the events with a handler; one with several occurs several times.
+    /// Iterates over the events that have a handler. An event with several handlers occurs several times.
     pub(crate) fn events(&self) -> impl Iterator<Item = (EntryIndex, &str)> {
         self.each(|entry| &entry.handlers).map(|(entry, handler)| (entry, handler.event.as_str()))
     }
@@ -221,7 +221,7 @@ impl Registrations {
         self.handlers(event).next().is_some()
     }
 
-    /// Forgets removed handlers when no event in flight calls them any more.
+    /// Forgets removed handlers, once no event in flight calls them any more.
     pub(crate) fn forget_removed(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.removed.clear());
     }
@@ -275,7 +275,7 @@ impl Registrations {
     }
 }
 
-/// Adds a registration. The last one of a name wins and keeps the position of the first, as in a JavaScript `Map`.
+/// Adds a registration. The last one of a name replaces the earlier one and keeps its position, as in a JavaScript `Map`.
 fn put<T>(list: &mut Vec<Weighed<T>>, sum: &mut Weight, new: Weighed<T>, same: impl Fn(&T, &T) -> bool) {
     sum.add(new.weight);
     match list.iter_mut().find(|known| same(&known.item, &new.item)) {
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn shared_command_names_are_numbered() {
         let names = ["a", "b", "a", "a:1"];
-        // The command named `a:1` comes last and gets another name.
+        // The command named `a:1` comes last, so it gets another name.
         assert_eq!(invocation_names(names.into_iter()), ["a:1", "b", "a:2", "a:1:2"]);
     }
 }

@@ -1,10 +1,10 @@
-//! Loads all extensions again: `/reload`, and every change of session.
+//! Reloads all extensions, on `/reload` and on every change of session.
 //!
-//! Packages are loaded in load order and concurrently, as at a start ([`load_order`](crate::load_order)).
+//! Packages are loaded in load order and concurrently, as at startup ([`load_order`](crate::load_order)).
 //!
-//! On `/reload` the old extensions *retire*: they get no event, own no tool and no command, and `pi` and contexts throw in their
-//! realms; work in flight, such as the command that requested the reload, continues. A realm is discarded once it is idle: it has
-//! no callers and no open hostcall of its own.
+//! On `/reload` the old extensions *retire*: they receive no events, their tools and commands are gone, and `pi` and contexts
+//! throw in their realms. Work in flight, such as the command that requested the reload, continues. A realm is discarded once it
+//! is idle: it has no callers and no open hostcall of its own.
 //!
 //! On a change of session realms stay, as pi keeps its modules: their factories run again in the same modules, and earlier
 //! registrations and references are void. Timers and other work in flight continue.
@@ -21,14 +21,14 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 impl Host {
-    /// Retires all extensions and loads these packages; without any, the same ones again. Flags keep their values. A package that
-    /// does not run does not stop the others.
+    /// Retires all extensions and loads `packages`, or the same packages again for `None`. Flags keep their values. A package
+    /// that does not run does not stop the others.
     pub async fn reload(&self, packages: Option<Vec<Package>>) -> Vec<Result<LoadReport, LoadError>> {
         self.load_again(packages, false).await
     }
 
-    /// Changes the session: realms stay where the same packages run and all of them are live, and their factories run again.
-    /// Otherwise all are loaded as by [`Host::reload`].
+    /// Changes the session. If the same packages run and all of them are live, their realms stay and their factories run again.
+    /// Otherwise all packages are loaded as by [`Host::reload`].
     pub async fn change_session(&self, packages: Option<Vec<Package>>) -> Vec<Result<LoadReport, LoadError>> {
         let slots = self.unretired();
         let stay = self.profile().keeps_modules()
@@ -52,14 +52,14 @@ impl Host {
         reports
     }
 
-    /// Reloads within a session: references of old extensions to `pi`, to contexts and to the bus still work, where the profile
-    /// allows it, until the next reload and no longer than the session.
+    /// Reloads within a session. Where the profile allows it, references of old extensions to `pi`, to contexts and to the bus
+    /// still work until the next reload or the end of the session.
     pub async fn reload_in_session(&self, packages: Option<Vec<Package>>) -> Vec<Result<LoadReport, LoadError>> {
         self.load_again(packages, self.profile().survives_reload()).await
     }
 
-    /// Reloads like [`Host::reload_in_session`]. Where a package or an entry of it does not load, the previous version is loaded;
-    /// before that `takes_back` is called to restore its grants.
+    /// Reloads like [`Host::reload_in_session`]. If a package or one of its entries does not load, `takes_back` restores the
+    /// package's grants and the previous version is loaded.
     pub async fn reload_or_keep(&self, packages: Vec<Package>, takes_back: &dyn Fn(&ExtensionId)) -> Vec<LoadAgain> {
         self.load_or_keep(Some(packages), self.profile().survives_reload(), Some(takes_back)).await
     }
@@ -75,7 +75,7 @@ impl Host {
         lingers: bool,
         takes_back: Option<TakeBack<'_>>,
     ) -> Vec<LoadAgain> {
-        // Realms are processes, so only those of one reload linger.
+        // Each realm is a process, so only the realms of the latest reload linger.
         self.end_lingering();
         let old = self.unretired();
         let again = old.iter().map(|slot| Rc::clone(&slot.cell.borrow().package)).collect();
@@ -107,7 +107,7 @@ impl Host {
         reports
     }
 
-    /// Loads the previous version of a package in place of the failed one. Returns whether it runs.
+    /// Loads the previous version of a package in place of the failed one. Returns whether the previous version runs.
     pub(crate) async fn load_before(&self, before: &Rc<Slot>, take_back: TakeBack<'_>) -> bool {
         let id = before.cell.borrow().package.id().clone();
         for slot in self.unretired() {
@@ -120,7 +120,7 @@ impl Host {
         self.load_into(before, FirstLoad::Opens).await.is_ok_and(|report| report.failures().next().is_none())
     }
 
-    /// Invalidates references that still worked.
+    /// Invalidates references of retired extensions that still worked.
     fn end_lingering(&self) {
         for slot in self.slots() {
             if std::mem::take(&mut slot.cell.borrow_mut().restart.lingers) {

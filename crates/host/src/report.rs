@@ -1,7 +1,7 @@
 //! Reports of the host while extensions run: errors, strikes, restarts, warnings.
 //!
-//! A [`ExtensionReport`] is a fact about one extension without a waiting caller. Front ends subscribe with
-//! [`Host::reports`](crate::Host::reports); the dispatcher writes facts that belong into the ledger.
+//! An [`ExtensionReport`] describes a fact about one extension that no caller waits for. Front ends subscribe with
+//! [`Host::reports`](crate::Host::reports); the dispatcher writes the facts of the ledger.
 
 use pijs_hostcall::gate::CURE;
 use pijs_protocol::log::LogEntry;
@@ -23,11 +23,10 @@ pub struct ExtensionReport {
     pub kind: ReportKind,
 }
 
-/// The fact of a [`ExtensionReport`].
+/// Kind of an [`ExtensionReport`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReportKind {
-    /// A handler, tool, command, timer or callback threw, or a promise was rejected unhandled.
-    /// Positions are those of the source.
+    /// A handler, tool, command, timer or callback threw, or a promise was rejected unhandled. Positions refer to the source.
     Error(ErrorReport),
     /// A problem that does not stop the extension: an unknown event name, a name that a host module lacks, a call that was not
     /// granted.
@@ -35,7 +34,7 @@ pub enum ReportKind {
         /// One sentence.
         message: String,
     },
-    /// Conflict of a tool or flag name; the first one loaded keeps it.
+    /// A tool or flag name is registered twice; the first one loaded keeps it.
     Conflict {
         /// `Tool "x" conflicts with PATH`, as pi words it.
         message: String,
@@ -44,7 +43,7 @@ pub enum ReportKind {
     Log(Box<LogEntry>),
     /// A `stream_text` handler threw, returned an invalid answer or ran out of time.
     Strike {
-        /// Number in this session, this one included.
+        /// Number of strikes in this session, including this one.
         count: u32,
         /// Whether the handler is no longer called.
         muted: bool,
@@ -126,13 +125,13 @@ impl fmt::Display for ExtensionReport {
 
 /// Observes a host on its own thread, synchronously.
 pub trait Observer {
-    /// Called with a report, before any subscription gets it.
+    /// Called with a report, before any subscriber gets it.
     fn report(&self, report: &ExtensionReport);
 }
 
 /// A subscription to reports.
 ///
-/// Holds at most [`Reports::CAPACITY`] unread ones; the oldest are dropped, and [`Reports::lost`] counts them.
+/// Buffers at most [`Reports::CAPACITY`] unread reports; beyond that the oldest are dropped, and [`Reports::lost`] counts them.
 #[derive(Clone)]
 pub struct Reports(Rc<RefCell<Inbox>>);
 
@@ -144,7 +143,7 @@ struct Inbox {
 }
 
 impl Reports {
-    /// Unread reports a subscription keeps.
+    /// Maximum number of unread reports of a subscription.
     pub const CAPACITY: usize = 4096;
 
     pub(crate) fn new() -> Self {
@@ -168,7 +167,7 @@ impl Reports {
         Rc::strong_count(&self.0) > 1
     }
 
-    /// Takes everything unread, oldest first.
+    /// Takes all unread reports, oldest first.
     pub fn drain(&self) -> Vec<ExtensionReport> {
         self.0.borrow_mut().unread.drain(..).collect()
     }
@@ -194,7 +193,7 @@ impl Reports {
     }
 }
 
-/// Creates an error report without a name and a stack.
+/// Creates an error report without an error name and a stack.
 pub(crate) fn plain_error(entry: EntryIndex, phase: &str, message: String) -> ErrorReport {
     ErrorReport { entry: Some(entry), phase: phase.to_owned(), name: None, message, stack: None, position: None }
 }

@@ -1,16 +1,17 @@
 //! Limits the reports of an extension in one turn of the agent.
 //!
-//! An extension that throws or prints endlessly must not flood the terminal, the client or the ledger: past the budget its
-//! reports are counted, and the next turn reports the number. Ends, strikes and restarts have their own limits and always pass.
+//! An extension that throws or prints endlessly must not flood the terminal, the client or the ledger. Past the budget its
+//! reports are only counted, and the next turn reports the number. Stops, strikes and restarts have their own limits and always
+//! pass.
 
 use crate::report::ReportKind;
 
 /// Limits on reports of one extension in one turn of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportBudget {
-    /// Errors and warnings.
+    /// Maximum number of errors and warnings.
     pub errors: u32,
-    /// Lines of console output.
+    /// Maximum number of lines of console output.
     pub lines: u32,
 }
 
@@ -21,7 +22,7 @@ impl Default for ReportBudget {
     }
 }
 
-/// Reports of one extension since the turn began.
+/// Number of reports of one extension since the turn began.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
     errors: u64,
@@ -32,7 +33,7 @@ pub(crate) struct Reported {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReportFate {
     Passes,
-    /// The first that is dropped: a report says so.
+    /// The report is the first dropped one; a notice about the limit replaces it.
     Last,
     Counted,
 }

@@ -1,14 +1,14 @@
 //! Checks texts for the model that extensions name in `resources_discover`.
 //!
-//! Every extension sees the beginning of a skill or prompt template (`getCommands()`), so naming one is reading it. An extension
-//! may name files that it may read, and files beside it:
+//! Every extension sees the beginning of a skill or prompt template (`getCommands()`), so naming a file there amounts to reading
+//! it. An extension may name files that it may read, and files in its own folder:
 //!
-//! | where the file really lies | named |
+//! | location of the resolved file | may be named |
 //! |---|---|
 //! | in the extension's package, or in its data folder | yes |
 //! | in the folder of an extension that is one file, unless that is the home | yes |
-//! | where it may read without a grant (the project, pi's folders), or by one | yes |
-//! | anywhere else, and where everybody is kept out | no |
+//! | where it may read, by default (the project, pi's folders) or by a grant | yes |
+//! | anywhere else, and in protected paths | no |
 
 use crate::extension::Slot;
 use crate::host::Host;
@@ -20,8 +20,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 impl Host {
-    /// Returns whether an extension may name a file as a text. `path` is the extension's, `real` the resolved file, which counts
-    /// as read.
+    /// Returns whether an extension may name a file as a text for the model. `path` is the path that the extension gave, `real`
+    /// the resolved file. A file that may be named is recorded as read.
     pub fn admits_text(&self, path: &str, real: &Path) -> bool {
         let Some(slot) = self.slot_of_path(path) else { return false };
         let caller = slot.cell.borrow().caller.clone();
@@ -36,13 +36,13 @@ impl Host {
         admitted
     }
 
-    /// Reports a text that the extension may not name, with the next step.
+    /// Reports a text that the extension may not name, and the command or move that allows it.
     pub fn leaves_out_text(&self, path: &str, real: &Path) {
         let Some(slot) = self.slot_of_path(path) else { return };
         let extension = slot.cell.borrow().package.id().to_string();
         let cure = allow_command(&extension, &[format!("read:{}", real.display())]);
         let message = format!(
-            "{} is left out: the extension names it as a text for the model and may not read it; move it beside the extension, or run: {cure}",
+            "{} is skipped: the extension adds it as a text for the model, but may not read it; move it into the folder of the extension, or run: {cure}",
             real.display()
         );
         self.report_error(path, "resources_discover", &message);
@@ -57,8 +57,8 @@ impl Host {
     }
 }
 
-/// Returns whether a file lies in the folder of a package, or in that of a single-file extension. A home is not the folder of its
-/// contents.
+/// Returns whether a file is in the folder of a package, or in the folder of a single-file extension. The home folder never
+/// counts as the folder of an extension in it.
 fn is_beside(profile: &Profile, real: &Path, home: &Path) -> bool {
     let Some(root) = profile.package_root.as_deref() else { return false };
     let folder = without_links(root);

@@ -1,14 +1,15 @@
-//! Policy for an extension whose realm keeps ending: a new realm after a growing pause, and finally quarantine.
+//! Policy for an extension whose realm keeps stopping: a new realm after a growing pause, and finally quarantine.
 //!
-//! Only recent ends count, so that rare ends in a long session are forgotten. Time inside of stopped turns does not age an end:
-//! turns that take long to stop are counted like those that are stopped at once.
+//! Only recent stops count, so that rare stops in a long session are forgotten. Time inside a turn that is stopped does not count
+//! towards the window, so turns that take long to stop are treated like turns that are stopped at once.
 //!
-//! The host discards an ended realm and answers all its callers with `Termination::error()`.
-//! [`Host::release`](crate::Host::release) ends the quarantine. A realm that ends while it judges a delta gets strikes instead.
+//! The host discards a stopped realm and answers all its callers with `Termination::error()`.
+//! [`Host::release`](crate::Host::release) ends the quarantine. A realm that is stopped while it judges a delta gets strikes
+//! instead.
 //!
-//! Events that an extension decided stay guarded while it is gone (`Missing`). Events, tool calls and requests to the model wait
-//! until it is back. In quarantine it refuses where it decided, like a handler that throws. Its tools, including replacements of
-//! pi's own, are not taken over by others.
+//! Events that an extension decides stay guarded while the extension is stopped (`Missing`): events, tool calls and requests to
+//! the model wait until it has restarted. In quarantine, those events fail as if its handler had thrown. No other tool takes the
+//! name of one of its tools, including replacements of pi's own.
 
 use pijs_protocol::guard;
 use std::collections::VecDeque;
@@ -21,48 +22,48 @@ pub struct RestartPolicy {
     pub ends: u32,
     /// Length of the window in which stops are counted.
     pub window_us: u64,
-    /// Pause before the second restart within the window, doubled for each further one. The first restart is immediate, so that a
-    /// single accident does not show.
+    /// Pause before the second restart within the window, in microseconds, doubled for each further one. The first restart is
+    /// immediate, so that a single crash goes unnoticed.
     pub pause_us: u64,
-    /// Maximum total time of stopped turns while the session starts, over all restarts. An extension that exceeds it would delay every
-    /// session: it is not restarted.
+    /// Maximum total time of stopped turns while the session starts, in microseconds, over all restarts. An extension that
+    /// exceeds it would delay every session, so it is not restarted.
     pub start_us: u64,
 }
 
 impl Default for RestartPolicy {
-    /// Returns three ends within 60 s, 100 ms before the second restart, and 12 s for the start, less than one turn that runs
+    /// Returns three stops within 60 s, 100 ms before the second restart, and 12 s for the start, less than one turn that runs
     /// into the start deadline of a worker process.
     fn default() -> Self {
         Self { ends: 3, window_us: 60_000_000, pause_us: 100_000, start_us: 12_000_000 }
     }
 }
 
-/// One end of a realm.
+/// One stop of a realm.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RealmEnd {
-    /// Time of the end.
+    /// Time of the stop in microseconds.
     pub(crate) at_us: u64,
-    /// Duration of the stopped turn; 0 without one.
+    /// Duration of the stopped turn in microseconds; 0 without a turn.
     pub(crate) took_us: u64,
-    /// Whether the session was starting for the extension.
+    /// Whether the extension was starting with the session.
     pub(crate) at_start: bool,
 }
 
-/// Consequence of the end of a realm.
+/// Consequence of a realm's stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sequel {
-    /// A new realm, after this pause.
+    /// The extension gets a new realm after this pause.
     Restart(Duration),
-    /// It is not restarted.
+    /// The extension is not restarted.
     Quarantine,
 }
 
-/// Recent ends of one extension's realms.
+/// Recent stops of one extension's realms.
 #[derive(Debug, Default)]
 pub(crate) struct RecentEnds(VecDeque<RealmEnd>);
 
 impl RecentEnds {
-    /// Counts an end and returns its consequence.
+    /// Counts a stop and returns its consequence.
     pub(crate) fn count(&mut self, end: RealmEnd, policy: RestartPolicy) -> Sequel {
         self.0.push_back(end);
         self.forget_old(end.at_us, policy.window_us);
@@ -74,7 +75,7 @@ impl RecentEnds {
         if at_start.map(|end| end.took_us).sum::<u64>() >= policy.start_us && guard!(RealmSlowStart) {
             return Sequel::Quarantine;
         }
-        // Doubled at most sixteen times, so that the pause is at most the window.
+        // Doubled at most sixteen times, so that the shift does not overflow.
         let pause_us = match recent {
             0 | 1 => 0,
             more => policy.pause_us << (more - 2).min(16),
@@ -82,13 +83,13 @@ impl RecentEnds {
         Sequel::Restart(Duration::from_micros(pause_us.min(policy.window_us)))
     }
 
-    /// Returns the number of recent ends.
+    /// Returns the number of recent stops.
     pub(crate) fn recent(&self) -> u32 {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 
     fn forget_old(&mut self, now_us: u64, window_us: u64) {
-        // From the newest to the oldest: `stopped_us` is the time in stopped turns after an end.
+        // Goes from the newest stop to the oldest; `stopped_us` is the time in stopped turns after a stop.
         let mut stopped_us = 0;
         let kept = self.0.iter().rev().take_while(|end| {
             let age_us = now_us.saturating_sub(end.at_us).saturating_sub(stopped_us);
@@ -120,7 +121,7 @@ mod tests {
             (0, after(0)),
             (10, after(10)),
             (20, after(20)),
-            // The first is forgotten, so this is the third again.
+            // The first stop has left the window, so this is the third again.
             (100, after(20)),
             (105, Sequel::Quarantine),
             (400, after(0)),
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(count(60), Sequel::Restart(Duration::ZERO));
         assert_eq!(count(120), Sequel::Restart(Duration::from_micros(10)));
         assert_eq!(count(190), Sequel::Quarantine);
-        // Its own turn does not lie between an end and the next: 100 us remain without turns.
+        // A stop's own turn is not between it and the next stop: 100 us remain without turns.
         assert_eq!(count(190 + 160), Sequel::Restart(Duration::ZERO));
     }
 
@@ -153,7 +154,7 @@ mod tests {
         let mut ends = RecentEnds::default();
         assert_eq!(ends.count(start(20, 10), policy), Sequel::Restart(Duration::ZERO));
         assert_eq!(ends.count(start(30, 5), policy), Sequel::Quarantine, "over all restarts");
-        // After the start the limit does not apply.
+        // The limit applies only while the session starts.
         let later = RealmEnd { at_us: 20, took_us: 15, at_start: false };
         assert_eq!(RecentEnds::default().count(later, policy), Sequel::Restart(Duration::ZERO));
     }

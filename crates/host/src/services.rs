@@ -9,7 +9,7 @@ use pijs_hostcall::Dispatcher;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Services from the builder, constant for the life of the host.
+/// Services and options from the builder, constant for the life of the host.
 pub(crate) struct Services {
     pub(crate) modules: Arc<Verified>,
     pub(crate) dispatcher: Arc<Dispatcher>,

@@ -1,14 +1,14 @@
 //! Abort signals that cross into realms.
 //!
-//! [`Signal`] is the host's end: the agent keeps it, passes it to an event, a tool call or
+//! [`Signal`] is the host side: the agent keeps it, passes it to an event, a tool call or
 //! [`Host::set_signal`](crate::Host::set_signal), and calls [`Signal::abort`] when the run is cancelled. In a realm it is an
-//! `AbortSignal`; the abort arrives as a macrotask of its own, never inside a running turn.
+//! `AbortSignal`; the abort arrives as a separate macrotask, never inside a running turn.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::{Rc, Weak};
 
-/// The host's end of an `AbortSignal`.
+/// The host side of an `AbortSignal`.
 ///
 /// Clones share one signal.
 ///
@@ -24,7 +24,7 @@ pub struct Signal(Rc<SignalState>);
 #[derive(Default)]
 struct SignalState {
     aborted: Cell<bool>,
-    /// Callbacks of realms that have the signal, in the order they got it.
+    /// Callbacks of the realms that know the signal, in the order in which they learned of it.
     watchers: RefCell<Vec<Box<dyn FnOnce()>>>,
 }
 
@@ -44,12 +44,12 @@ impl Signal {
         }
     }
 
-    /// Returns whether it has fired.
+    /// Returns whether the signal has fired.
     pub fn is_aborted(&self) -> bool {
         self.0.aborted.get()
     }
 
-    /// Calls `watcher` on the abort; at once if it has fired.
+    /// Calls `watcher` when the signal fires; at once if it already has.
     pub(crate) fn on_abort(&self, watcher: impl FnOnce() + 'static) {
         if self.is_aborted() {
             watcher();
@@ -69,7 +69,7 @@ impl fmt::Debug for Signal {
     }
 }
 
-/// Identifies a signal that a realm knows without keeping it alive.
+/// Weak reference to a signal that a realm knows.
 pub(crate) struct WeakSignal(Weak<SignalState>);
 
 impl WeakSignal {

@@ -1,10 +1,10 @@
-//! Connector of `module`: gives an extension excerpts of its own source, since a realm has bytecode and no text.
+//! Connector of `module`: gives an extension excerpts of its own source, because a realm has only bytecode.
 //!
 //! `quote` returns the text that V8 quotes in an error which the extension itself catches; the realm's hook for errors calls it
 //! once for each position (`pi:web/wording`). `source` returns the text of a function (`pi:web/functions`).
 //!
-//! An uncaught error gets its quotation at the latest where the host maps its positions. `fixtures/node/error-wording` compares
-//! with Node, `fixtures/drive/not-functions.json` and `fixtures/drive/caught.json` compare with pi.
+//! An uncaught error gets its quotation when the host maps its positions, if it has none yet. `fixtures/node/error-wording`
+//! compares with Node, `fixtures/drive/not-functions.json` and `fixtures/drive/caught.json` compare with pi.
 
 use pijs_artifact::{FindFunctions, FunctionText, Verified, quoted};
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
@@ -13,28 +13,29 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Sources of the packages that a host has loaded, each for its own package only. Give a clone to
+/// Sources of all loaded packages; each package sees only its own. Pass a clone to
 /// [`HostBuilder::source_excerpts`](crate::HostBuilder::source_excerpts), and another to the dispatcher as the connector of
-/// `module`; without that, caught errors keep the engine's wording.
+/// `module`; otherwise caught errors keep the engine's wording.
 #[derive(Clone, Default)]
 pub struct SourceExcerpts {
     artifacts: Arc<Mutex<BTreeMap<ExtensionId, PackageText>>>,
     finder: Option<Arc<dyn FindFunctions>>,
 }
 
-/// Maximum number of bytes of one package that are searched for functions, which blocks the thread for some 0.1 s a megabyte.
+/// Maximum number of bytes of one package that are searched for functions. The search blocks the thread for about 0.1 s per
+/// megabyte.
 const MAX_READ: usize = 4 << 20;
 
 struct PackageText {
     artifact: Arc<Verified>,
-    /// Bytes that were searched for functions.
+    /// Number of bytes searched for functions so far.
     read: usize,
-    /// Functions by module, for modules that were searched.
+    /// Functions of the modules searched so far, by module.
     functions: BTreeMap<String, Arc<[FunctionText]>>,
 }
 
 impl SourceExcerpts {
-    /// Adds the texts of functions; without it they look like built-in functions.
+    /// Enables the texts of functions; without a finder, functions look like built-in ones.
     #[must_use]
     pub fn with_functions(mut self, finder: impl FindFunctions + 'static) -> Self {
         self.finder = Some(Arc::new(finder));
@@ -60,7 +61,7 @@ impl SourceExcerpts {
         quoted(words, place.source(&artifact)?, place.line, place.column)
     }
 
-    /// Returns the functions of a module, which is searched once.
+    /// Returns the functions of a module. Each module is searched once.
     fn functions(&self, extension: &ExtensionId, module: &str, source: &str) -> Option<Arc<[FunctionText]>> {
         let finder = self.finder.as_ref()?;
         {
@@ -91,7 +92,7 @@ impl SourceExcerpts {
 }
 
 /// Position in a module: 1-based, columns in UTF-16 units. In the first line the engine counts columns from 0, and reports 1 for
-/// 0, too.
+/// both 0 and 1.
 #[derive(Clone, Copy)]
 struct SourceLocation<'a> {
     module: &'a str,
@@ -127,7 +128,7 @@ impl Connector for SourceExcerpts {
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
         let member = |name: &str| request.params.get(name);
         if member("op").and_then(Value::as_str) == Some("compile") {
-            // The gate allowed it; the realm compiles.
+            // The gate allowed the call; the realm itself compiles the code.
             return Ok(Output::empty());
         }
         let place = |name: &str| member(name).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());

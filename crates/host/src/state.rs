@@ -1,15 +1,16 @@
-//! The readable state: the source of `getEntries`, `isIdle`, `model` and similar members.
+//! Readable state: session data that extensions read through `getEntries`, `isIdle`, `model` and similar members.
 //!
-//! One versioned snapshot per session. Every realm has a copy that is updated by the difference since its version, with each
-//! delivery and with each answer to a synchronous hostcall; reading it costs no hostcall and no ledger line. [`ReadableState`] is
-//! `Send`, so that a connector which appends a session entry can publish it before its call returns.
+//! A session has one versioned snapshot. Every realm has a copy; each delivery and each answer to a synchronous hostcall brings
+//! the changes since the copy's version. Reading the copy costs no hostcall and no ledger line. [`ReadableState`] is `Send`, so
+//! that a connector which appends a session entry can publish it before its call returns.
 //!
 //! Invariants: versions only grow; applying [`ReadableState::since`] to a copy of that version yields the current snapshot.
 //!
-//! `ctx` reads these members: `cwd`, `mode`, `hasUI`, `isIdle`, `hasPendingMessages`, `model`, `models` (`{all, asked, providers, error?}`; models
-//! of the providers in `asked` come by `session.list_models` when an extension wants them), `scopedModels`, `thinkingLevel`, `systemPrompt`,
-//! `systemPromptOptions`, `commands`, `contextUsage`, `projectTrusted` and `session` (`{id, file, dir, cwd, header, leafId, persisted, name,
-//! count, absent, partial}`). The host itself keeps `flags` and `signal`. `pi.appendEntry` is a synchronous `session.append_entry`.
+//! `ctx` reads these members: `cwd`, `mode`, `hasUI`, `isIdle`, `hasPendingMessages`, `model`, `models` (`{all, asked, providers,
+//! error?}`; models of the providers in `asked` are fetched by `session.list_models` when an extension needs them),
+//! `scopedModels`, `thinkingLevel`, `systemPrompt`, `systemPromptOptions`, `commands`, `contextUsage`, `projectTrusted` and
+//! `session` (`{id, file, dir, cwd, header, leafId, persisted, name, count, absent, partial}`). The host itself keeps `flags` and
+//! `signal`. `pi.appendEntry` is a synchronous `session.append_entry`.
 
 use pijs_protocol::wire::{EntriesDelta, Json, StateDelta};
 use serde_json::{Map, Value};
@@ -38,7 +39,7 @@ pub struct ReadableState(Arc<SharedState>);
 
 #[derive(Debug, Default)]
 struct SharedState {
-    /// Mirrors `Snapshot::version`, so that an unchanged state costs one load per delta.
+    /// Copy of `Snapshot::version`, so that an unchanged state costs one load per delta.
     version: AtomicU64,
     snapshot: Mutex<Snapshot>,
 }
@@ -48,16 +49,16 @@ struct Snapshot {
     version: u64,
     members: BTreeMap<String, Member>,
     entries: Vec<Json>,
-    /// Cuts and appends since the start: (version, number of entries kept from before).
+    /// Truncations and appends since the start: (version, number of entries kept from before).
     cuts: Vec<(u64, usize)>,
 }
 
 #[derive(Debug, Default)]
 struct Member {
-    /// Version of its last change.
+    /// Version of the member's last change.
     version: u64,
     value: Value,
-    /// JSON text, set when the first realm gets it and shared by all.
+    /// JSON text, created when the first realm gets it and shared by all realms.
     text: OnceCell<Json>,
 }
 
@@ -68,12 +69,12 @@ impl Member {
 }
 
 impl ReadableState {
-    /// Returns the current version; 0 is the empty state.
+    /// Returns the current version; the empty state has version 0.
     pub fn version(&self) -> u64 {
         self.0.version.load(Ordering::Acquire)
     }
 
-    /// Replaces a member. Setting an equal value changes nothing.
+    /// Replaces a member. Does nothing if the value is equal.
     pub fn set(&self, key: &str, value: impl Into<Value>) {
         let value = value.into();
         let mut snapshot = self.lock();
@@ -84,7 +85,7 @@ impl ReadableState {
         snapshot.members.insert(key.to_owned(), Member { version, value, text: OnceCell::new() });
     }
 
-    /// Replaces one entry of a member that is an object, however many others it has. An equal value changes nothing.
+    /// Replaces one entry of a member that is an object, without copying its other entries. Does nothing if the value is equal.
     pub(crate) fn set_entry(&self, key: &str, entry: &str, value: Value) {
         let mut snapshot = self.lock();
         let known = snapshot.members.get(key).and_then(|member| member.value.get(entry));
@@ -106,7 +107,7 @@ impl ReadableState {
         self.lock().members.get(key).map(|member| member.value.clone())
     }
 
-    /// Cuts the session's entry list to `delta.keep` and appends.
+    /// Truncates the session's entry list to `delta.keep` entries and appends new ones.
     pub fn change_entries(&self, delta: EntriesDelta) {
         let mut snapshot = self.lock();
         let keep = delta.keep.min(snapshot.entries.len());
@@ -116,15 +117,15 @@ impl ReadableState {
         let version = self.advance(&mut snapshot);
         snapshot.entries.truncate(keep);
         snapshot.entries.extend(delta.append);
-        // A deeper cut makes earlier, shallower ones redundant, so the list stays short: appends at the end leave one record per
-        // version only while it is not read.
+        // A deeper truncation makes earlier, shallower ones redundant, so the list stays short: appends leave one record per
+        // version only while nothing reads the state.
         while snapshot.cuts.last().is_some_and(|(_, earlier)| *earlier >= keep) {
             snapshot.cuts.pop();
         }
         snapshot.cuts.push((version, keep));
     }
 
-    /// Returns the changes since version `seen`; `None` when that is current.
+    /// Returns the changes since version `seen`; `None` if that is the current version.
     pub fn since(&self, seen: u64) -> Option<StateDelta> {
         if self.version() == seen {
             return None;
@@ -132,7 +133,7 @@ impl ReadableState {
         let snapshot = self.lock();
         let changed = snapshot.members.iter().filter(|(_, member)| member.version > seen);
         let set = changed.map(|(key, member)| (key.clone(), member.text())).collect();
-        // The copy keeps the entries that no later change has touched. `cuts` rises in both members.
+        // The copy keeps the entries that no later change has touched. Both numbers of a pair in `cuts` rise along the list.
         let first = snapshot.cuts.partition_point(|(version, _)| *version <= seen);
         let entries = snapshot
             .cuts
@@ -148,8 +149,8 @@ impl ReadableState {
     }
 
     fn lock(&self) -> MutexGuard<'_, Snapshot> {
-        // A panic while holding the lock leaves no partial change that matters: each is one insertion after the version was
-        // increased.
+        // A panic while holding the lock leaves no partial change that matters: each change is one insertion after the version
+        // was increased.
         self.0.snapshot.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -1,24 +1,24 @@
 //! Obtains the verdict on a streamed delta.
 //!
-//! [`Host::stream`] asks the realms in load order; each gets the delta as one macrotask, after its queued ones (I5), and the
-//! first abort wins. Failures never affect the model: an exception, an invalid answer, an answer that waits for I/O or a realm
-//! that does not return count as *continue*, and are reported.
+//! [`Host::stream`] asks the realms in load order; each gets the delta as one macrotask, after its queued macrotasks (I5), and
+//! the first abort wins. Failures never affect the model: an exception, an invalid answer, an answer that waits for I/O, or a
+//! realm that does not return counts as *continue* and is reported.
 //!
-//! | what a handler does | counts as | strike |
+//! | handler | counts as | strike |
 //! |---|---|---|
 //! | returns nothing, or no `abort` | continue | |
 //! | `abort: true`, capability `verdict` granted | abort | |
 //! | `abort: true`, not granted | continue, reported | |
-//! | throws, or answers nonsense | continue, reported; later handlers run | yes |
+//! | throws, or returns an invalid answer | continue, reported; later handlers run | yes |
 //! | returns a promise that needs I/O | continue, reported once per handler | |
-//! | takes longer than the soft budget | as answered; reported once per extension | |
-//! | runs out of fuel or time | continue, reported; the realm is restarted | all that hear the source |
+//! | takes longer than the soft budget | its answer; reported once per extension | |
+//! | runs out of fuel or time | continue, reported; the realm is restarted | all handlers of the source |
 //!
 //! Nothing is allocated for a delta without handlers.
 //!
 //! Deltas that arrived together may be delivered together ([`Host::stream_ahead`]), so that a realm in another process is woken
-//! once for all of them. Nothing else changes: each is a turn of its own, the realm stops at the first one that does not simply
-//! pass, and its result waits until the host is asked about it.
+//! once for all of them. Nothing else changes: each delta has its own turn, the realm stops at the first one that does not simply
+//! pass, and that result waits until the host is asked about the delta.
 
 use crate::extension::{Arrival, Slot};
 use crate::host::{Host, Ticked};
@@ -35,7 +35,7 @@ use std::rc::Rc;
 
 /// Answer of one extension.
 struct ExtensionVerdict {
-    /// Abort that it requests.
+    /// Abort that the extension requests; `None` for *continue*.
     verdict: Option<StreamVerdict>,
     /// Number of deltas after the first that passed.
     passed: usize,
@@ -44,16 +44,16 @@ struct ExtensionVerdict {
 impl Host {
     /// Asks the handlers about a delta, before it is passed on.
     ///
-    /// Synchronous: the provider's stream does not advance until the answer is in. Check [`Host::has_stream_handler`] first; it is
-    /// the only branch that a delta costs without handlers.
+    /// Synchronous: the provider's stream does not advance until all handlers have answered. Check [`Host::has_stream_handler`]
+    /// first; it is the only branch that a delta costs without handlers.
     pub fn stream(&self, delta: &StreamDelta) -> StreamOutcome {
         self.stream_ahead(std::slice::from_ref(delta)).0
     }
 
-    /// Asks about the first delta, and delivers the following ones ahead, up to the first that does not simply pass.
+    /// Asks the handlers about the first delta, and delivers the following ones ahead, up to the first that does not simply pass.
     ///
-    /// Returns the answer for the first one and the number of others that passed, which need not be asked about. The next call is
-    /// about the first remaining delta, or it is [`Host::stream_over`]. [`Host::lookahead`] returns how many to pass.
+    /// Returns the outcome of the first delta and the number of others that passed; skip those. Call this next with the first
+    /// remaining delta, or call [`Host::stream_over`]. [`Host::lookahead`] returns how many deltas to add.
     pub fn stream_ahead(&self, deltas: &[StreamDelta]) -> (StreamOutcome, usize) {
         let first = deltas.first().expect("a delta to ask about");
         self.finish_held(Some(first));
@@ -86,7 +86,7 @@ impl Host {
         }
     }
 
-    /// Ends an attempt: it has no more deltas. A turn for a delta that the host was not asked about runs to its end, and its
+    /// Marks the end of an attempt's deltas. A turn for a delta that the host was not asked about runs to its end, and its
     /// verdict is ignored.
     pub fn stream_over(&self) {
         self.finish_held(None);
@@ -103,7 +103,7 @@ impl Host {
         }
     }
 
-    /// Returns the time that verdicts have taken so far, over all extensions.
+    /// Returns the total time that verdicts have taken so far, over all extensions.
     pub fn verdict_time(&self) -> VerdictTime {
         self.0.events.verdict_time.get()
     }
@@ -111,7 +111,7 @@ impl Host {
     fn ask_all(&self, deltas: &[StreamDelta], begin: Now, now: &mut Now) -> (StreamOutcome, usize) {
         let delta = &deltas[0];
         let mut passed = 0;
-        // Iterating by index holds no borrow and copies no list.
+        // Iterating by index keeps no borrow and copies no list.
         let mut index = 0;
         while let Some(slot) = self.slot(index) {
             index += 1;
@@ -134,12 +134,12 @@ impl Host {
         (StreamOutcome::Continue, passed)
     }
 
-    /// Asks one extension. `now` is the time before and, on return, the time after: the clock is read once per extension and
-    /// delta.
+    /// Asks the handlers of one extension. `now` is the time before the call and, on return, the time after it: the clock is read
+    /// once per extension and delta.
     fn ask(&self, slot: &Rc<Slot>, deltas: &[StreamDelta], now: &mut Now) -> ExtensionVerdict {
         let delta = &deltas[0];
         let budget = self.0.services.options.verdict;
-        // Deltas that are delivered together have the time of one, and the allowed delay of the last one's start.
+        // Deltas delivered together share the time budget of one delta, plus the allowed delay of the last one's start.
         let slice_us = if deltas.len() > 1 { budget.slice_us } else { 0 };
         let kill_us = budget.kill_us.saturating_add(slice_us);
         let begin_us = now.elapsed_us;
@@ -159,7 +159,7 @@ impl Host {
                 Ticked::Ran => *now = self.0.services.timer.now(),
                 Ticked::Running => {
                     *now = self.0.services.timer.now();
-                    // Earlier work counts as well, since the model waits.
+                    // Earlier work in the queue counts as well, because the model waits for it.
                     if now.elapsed_us.saturating_sub(begin_us) >= kill_us {
                         self.stop_turn(slot);
                     }
@@ -209,7 +209,7 @@ impl Host {
                 self.stream_fault(slot, handler, Some(error));
                 None
             }
-            // The end of the realm counted the strike.
+            // The strike was counted when the realm was stopped.
             None => None,
         };
         ExtensionVerdict { verdict, passed }
@@ -221,7 +221,7 @@ impl Host {
         }
     }
 
-    /// Asks the gate whether an abort counts, and writes it to the ledger.
+    /// Asks the gate whether an abort takes effect, and writes the decision to the ledger.
     fn grant(&self, slot: &Rc<Slot>, delta: &StreamDelta, asked: StreamVerdict, latency_us: u64) -> Option<Verdict> {
         let (caller, extension, path) = {
             let extension = slot.cell.borrow();
@@ -245,7 +245,7 @@ impl Host {
         }
     }
 
-    /// Counts a strike against every handler of the delta at which the realm ended.
+    /// Counts a strike against every handler of the delta at which the realm was stopped.
     pub(crate) fn strike_stopped(&self, slot: &Rc<Slot>, delta: &StreamDelta) {
         let strikes =
             slot.cell.borrow_mut().stream_handlers.strike_all(delta.source, self.0.services.options.max_strikes);
@@ -255,7 +255,7 @@ impl Host {
         }
     }
 
-    /// Handles an exception of a handler, or (without an error) one that waits for I/O.
+    /// Handles a handler's exception, or (without an error) a handler that waits for I/O.
     pub(crate) fn stream_fault(&self, slot: &Rc<Slot>, handler: Handle, error: Option<ErrorReport>) {
         let Some(error) = error else {
             let first = slot.cell.borrow_mut().stream_handlers.first_late(handler);

@@ -1,7 +1,7 @@
 //! Handlers of streamed deltas, and the strikes against them.
 //!
-//! A handler is identified by its index among the `stream_text` handlers of its entry, not by its handle: strikes outlive a
-//! restart, in which every function gets a new handle.
+//! A handler is identified by its index among the `stream_text` handlers of its entry. Its handle would not do: strikes outlive a
+//! restart, which gives every function a new handle.
 //!
 //! The hot path reads [`StreamHandlers::mask`]: one bit per source, set while it has a handler.
 
@@ -28,11 +28,11 @@ type HandlerKey = (EntryIndex, u32);
 pub(crate) struct StreamHandlers {
     mask: SourceMask,
     handlers: Vec<StreamHandler>,
-    /// Indexes issued in this realm, by entry: that of a removed handler is not reused.
+    /// Number of indexes issued in this realm, by entry; the index of a removed handler is not reused.
     issued: BTreeMap<EntryIndex, u32>,
-    /// Survives restarts.
+    /// Strikes and reports of each handler, kept across restarts.
     record: BTreeMap<HandlerKey, HandlerRecord>,
-    /// Whether a slow verdict was reported.
+    /// Whether a slow verdict has been reported.
     slow_said: bool,
 }
 
@@ -66,9 +66,10 @@ impl StreamHandlers {
         self.mask
     }
 
-    /// Updates the handlers from their registrations. Returns those that must be muted in the realm because of earlier strikes.
+    /// Updates the handlers from their registrations. Returns the handlers that must be muted in the realm because of earlier
+    /// strikes.
     pub(crate) fn listen<'a>(&mut self, handlers: impl Iterator<Item = (EntryIndex, &'a HandlerSpec)>) -> Vec<Handle> {
-        // The first occurrence of a handle counts, so it is inserted last.
+        // The first occurrence of a handle takes precedence, so it is inserted last.
         let before: BTreeMap<Handle, HandlerKey> =
             self.handlers.drain(..).rev().map(|ear| (ear.handle, ear.place)).collect();
         for (entry, spec) in handlers {
@@ -109,7 +110,7 @@ impl StreamHandlers {
         Some(strike)
     }
 
-    /// Counts a strike against every handler of a source: the realm was stopped, so the slow one is unknown.
+    /// Counts a strike against every handler of a source. Used when the realm was stopped, because the slow handler is unknown.
     pub(crate) fn strike_all(&mut self, source: StreamSource, max: u32) -> Vec<Strike> {
         let heard: Vec<Handle> = self
             .handlers
@@ -120,14 +121,14 @@ impl StreamHandlers {
         heard.into_iter().filter_map(|handle| self.strike(handle, max)).collect()
     }
 
-    /// Returns the handler's entry if it is late for the first time.
+    /// Returns the handler's entry if this is the first time that the handler is late.
     pub(crate) fn first_late(&mut self, handle: Handle) -> Option<EntryIndex> {
         let ear = self.handlers.iter().find(|ear| ear.handle == handle)?;
         let record = self.record.entry(ear.place).or_default();
         (!std::mem::replace(&mut record.late_said, true)).then_some(ear.place.0)
     }
 
-    /// Returns whether a verdict of this extension is slow for the first time.
+    /// Returns whether this is the first slow verdict of the extension.
     pub(crate) fn first_slow(&mut self) -> bool {
         !std::mem::replace(&mut self.slow_said, true)
     }

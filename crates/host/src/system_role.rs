@@ -2,9 +2,9 @@
 //!
 //! | the extension | its text |
 //! |---|---|
-//! | holds `prompt.modify` | system role, as it is |
-//! | does not hold it | system role with the extension's name for what a verdict injects, else user role |
-//! | is denied it | user role |
+//! | has `prompt.modify` | system role, unchanged |
+//! | was neither granted nor denied it | system role with the extension's name for text that a verdict injects, else user role |
+//! | was denied it | user role |
 //!
 //! In each case chat-template markers and control characters are neutralised ([`chat_markup`]).
 
@@ -33,7 +33,7 @@ pub enum SystemRole {
 }
 
 impl Host {
-    /// Returns whether an extension holds the system role. The extension need not be loaded.
+    /// Returns whether an extension may use the system role. The extension need not be loaded.
     pub fn system_role(&self, extension: &ExtensionId) -> SystemRole {
         self.system_role_of(&self.caller_of(extension))
     }
@@ -48,7 +48,7 @@ impl Host {
     }
 
     /// Restricts an answer that is a list of messages: without `prompt.modify` the extension's system messages become user
-    /// messages, and removed ones are restored.
+    /// messages, and system messages that it removed are restored.
     pub(crate) fn restrict_system_messages(
         &self,
         event: &str,

@@ -1,8 +1,8 @@
 //! Runs one turn of one realm: connects its loop and its engine.
 //!
 //! [`RealmTurn`] is the loop's guest. It builds the delivery for a macrotask and starts it in the realm. In a thread the turn is
-//! then over; in a process it may continue, and [`Host::tick`](crate::Host) resumes it when its [`RealmWaker`] was woken.
-//! Synchronous hostcalls are answered through [`SyncHostcalls`], which has access to the dispatcher and not to the host: a turn
+//! then over; in a process it may continue, and [`Host::tick`](crate::Host) resumes it once its [`RealmWaker`] was woken.
+//! Synchronous hostcalls are answered through [`SyncHostcalls`], which can access the dispatcher but not the host, so a turn
 //! cannot reach another realm.
 
 use crate::extension::{Arrival, call_id};
@@ -21,21 +21,21 @@ use std::time::Duration;
 /// Answers synchronous hostcalls.
 pub(crate) struct SyncHostcalls<'a> {
     pub(crate) caller: &'a Caller,
-    /// Distinguishes realms of one extension.
+    /// Number of the reload, which distinguishes concurrent realms of one extension.
     pub(crate) epoch: u32,
     pub(crate) dispatcher: &'a Dispatcher,
     pub(crate) timer: &'a dyn Timer,
     pub(crate) state: &'a ReadableState,
-    /// Version of the realm's copy of the state; updated by replies.
+    /// Version of the realm's copy of the readable state; each reply updates it.
     pub(crate) seen_state: &'a mut u64,
-    /// Inside a verdict: its deadline, and the function that stops the turn.
+    /// Deadline of a verdict in microseconds, and the function that stops the turn; `None` outside of verdicts.
     pub(crate) deadline: Option<(u64, Arc<dyn Fn() + Send + Sync>)>,
-    /// Delivers slow answers; without it every call is answered synchronously.
+    /// Delivers slow answers; `None` if every call is answered synchronously.
     pub(crate) waker: Option<&'a Arc<RealmWaker>>,
 }
 
 impl SyncHostcalls<'_> {
-    /// Completes a late answer with the time and the changes of the state.
+    /// Adds the time and the changes of the state to a late answer.
     pub(crate) fn reply(&mut self, result: HostResult) -> SyncReply {
         self.reply_at(self.timer.now(), result)
     }
@@ -77,7 +77,7 @@ impl SyncHostcalls<'_> {
         if let Some((until_us, stop)) = &self.deadline
             && reply.now.elapsed_us >= *until_us
         {
-            // Fuel does not count time outside of the interpreter.
+            // Fuel does not count time outside the interpreter.
             stop();
         }
         reply
@@ -86,15 +86,15 @@ impl SyncHostcalls<'_> {
 
 /// Result of a turn.
 pub(crate) struct TurnOutput {
-    /// `None` while it is running.
+    /// Result of the turn; `None` while it is running.
     pub(crate) result: Option<Result<Yield, Termination>>,
-    /// Whether it is the delta's turn, whose answer is in the yield.
+    /// Whether this is the turn of the delta; the answer is then in the yield.
     pub(crate) was_delta: bool,
-    /// Number of deltas after it that passed, too.
+    /// Number of further deltas that passed.
     pub(crate) passed: usize,
     /// Whether the turn of the next delta is running.
     pub(crate) goes_on: bool,
-    /// Traces the turn, until it is over.
+    /// Tracing span of the turn.
     pub(crate) span: tracing::Span,
 }
 
@@ -127,9 +127,9 @@ impl TurnOutput {
 pub(crate) struct RealmTurn<'a> {
     pub(crate) realm: &'a mut dyn Realm,
     pub(crate) hostcalls: SyncHostcalls<'a>,
-    /// Delta that `Host::stream` asks about, and the following ones.
+    /// The delta that `Host::stream` asks about, followed by deltas to run ahead.
     pub(crate) deltas: &'a [StreamDelta],
-    /// Maximum time from the first to the start of the last of them.
+    /// Maximum time from the start of the first delta's turn to the start of the last one's.
     pub(crate) slice: Duration,
 }
 
@@ -160,7 +160,7 @@ impl RealmTurn<'_> {
             Macrotask::Arrival(Arrival::Delta) => {
                 let delta = self.deltas.first().expect("a delta is only queued while `stream` runs its loop");
                 if self.hostcalls.state.version() == *self.hostcalls.seen_state {
-                    // No message precedes the delta, so it is delivered without a copy.
+                    // No message precedes the delta in the queue, so it is delivered without a copy.
                     return TurnOutput::streamed(match self.deltas {
                         [delta] => self.realm.stream(seq, now, delta, &mut self.hostcalls).map(Streamed::from),
                         deltas => self.realm.stream_ahead(seq, now, deltas, self.slice, &mut self.hostcalls),

@@ -1,12 +1,12 @@
 //! Limits the wait for promises of an extension that do not settle.
 //!
-//! A turn ends by its own limits, but may leave a promise that nothing will ever settle, for which pi waits forever. Here each
-//! waiting caller (a hook, a factory, a tool, a command, a callback) has a budget of time without pending work that could settle
-//! its promise. Time in a program, a request or a dialog does not count: those end by themselves. Past the budget the realm is
-//! discarded like any other that timed out.
+//! A turn has limits, but may leave a promise that nothing will ever settle. pi waits for it forever. In PiJS each waiting caller
+//! (a hook, a factory, a tool, a command, a callback) has a time budget, which runs while no pending work could settle its
+//! promise. Time in a program, a request or a dialog does not count, because those end by themselves. Past the budget the realm
+//! is discarded like any other that timed out.
 //!
 //! After the user's *abort* ([`Host::limit_waits_after_abort`]) every wait is limited to `abort_us` of the
-//! [`WaitBudget`](crate::WaitBudget), whatever is pending. The realm stays, only its caller continues without it.
+//! [`WaitBudget`](crate::WaitBudget), whatever is pending. The realm stays; only its caller continues without an answer.
 
 use crate::ahead::Ahead;
 use crate::answer_order::AnswerOrder;
@@ -21,35 +21,35 @@ use serde_json::{Map, Value};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Interval at which a busy driver checks waiting callers.
+/// Interval at which a busy driver checks waiting callers, in microseconds.
 const NOW_AND_THEN_US: u64 = 100_000;
 
-/// Calls that wait for outside events, and end when they are cancelled.
+/// Calls that wait for outside events until they are cancelled.
 const LISTENING: &[(&str, &str)] =
     &[("fs", "watch"), ("net", "listen"), ("net", "connect"), ("net", "accept"), ("websocket", "open")];
 
-/// Returns whether a call may stay open indefinitely without pending work.
+/// Returns whether a call waits for outside events, and so may stay open indefinitely.
 pub(crate) fn listens(call: &HostCall) -> bool {
     let op = call.params.get("op").and_then(Value::as_str).unwrap_or_default();
     LISTENING.contains(&(call.method.as_str(), op))
 }
 
 impl Host {
-    /// Limits current and later waits for extensions after the user's abort to `abort_us` of the
-    /// [`WaitBudget`](crate::WaitBudget), until the run has ended.
+    /// Limits all waits for extensions to `abort_us` of the [`WaitBudget`](crate::WaitBudget) after the user's abort, until the
+    /// run has ended.
     pub fn limit_waits_after_abort(&self) {
         self.0.session.aborted_us.set(Some(self.0.services.timer.now().elapsed_us));
         self.notify_driver();
     }
 
-    /// Checks waiting callers at intervals, for a driver that never rests because another extension is always busy.
+    /// Checks waiting callers at intervals, for a driver that never idles because some extension is always busy.
     pub(crate) fn poll_expired_waits(&self) {
         if self.0.services.timer.now().elapsed_us.saturating_sub(self.0.queue.polled_us.get()) >= NOW_AND_THEN_US {
             self.end_expired_waits();
         }
     }
 
-    /// Ends expired waits. Returns the time of the next check, and whether any ended.
+    /// Ends expired waits. Returns the time until the next check, and whether any wait ended.
     pub(crate) fn end_expired_waits(&self) -> (Option<Duration>, bool) {
         if self.0.slots.borrow().iter().all(|slot| slot.cell.borrow().pending.is_empty()) {
             if self.0.session.active_signal.borrow().is_none() {
@@ -135,7 +135,7 @@ impl Extension {
         }
     }
 
-    /// Returns whether a key, a command or text of the user reaches it.
+    /// Returns whether input of the user (a key, a command or text) reaches the extension.
     fn accepts_user_input(&self) -> bool {
         self.registry.commands().next().is_some()
             || self.registry.has_handler("input")
@@ -144,7 +144,7 @@ impl Extension {
 }
 
 impl PendingCalls {
-    /// Returns whether a handler of an event that starts the session is awaited.
+    /// Returns whether a caller waits for a handler of an event that starts the session.
     pub(crate) fn is_start(&self) -> bool {
         self.events.values().any(|waiter| waiter.is_start)
     }
@@ -161,7 +161,7 @@ impl PendingCalls {
     }
 
     /// Answers callers whose limit after the abort has expired, in place of the extension. Returns whether there were any, and
-    /// the next expiry.
+    /// the time of the next expiry.
     fn give_up(
         &mut self,
         asked_us: u64,

@@ -1,4 +1,4 @@
-//! Callers that wait for an extension, and the time that they have waited.
+//! Tracks the callers that wait for an extension, and how long they have waited.
 
 use pijs_protocol::manifest::CapabilityManifest;
 use pijs_protocol::message::ErrorReport;
@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 pub(crate) enum PendingWork {
     /// A turn, a queued macrotask, or a call that ends by itself.
     InFlight,
-    /// A key or a command of the user, who can abort as well.
+    /// Input of the user (a key or a command), who can also abort.
     User,
-    /// A timer, a connection, or another extension, which may never finish.
+    /// A timer, a connection, or another extension, any of which may never finish.
     Indefinite,
     Nothing,
 }
@@ -21,19 +21,19 @@ pub(crate) enum PendingWork {
 /// Start of the time without progress of an extension.
 #[derive(Debug, Default)]
 pub(crate) struct IdleTime {
-    /// Since when nothing has been pending.
+    /// Time in microseconds since when nothing has been pending.
     pub(crate) nothing: Option<u64>,
-    /// Since when at most indefinite work has been pending.
+    /// Time in microseconds since when at most indefinite work has been pending.
     pub(crate) waits: Option<u64>,
 }
 
 impl IdleTime {
-    /// Resets after a turn.
+    /// Resets both times after a turn.
     pub(crate) fn turns(&mut self) {
         self.nothing = None;
     }
 
-    /// Resets when a call that ends by itself starts or ends.
+    /// Resets both times when a call that ends by itself starts or ends.
     pub(crate) fn calls(&mut self) {
         *self = Self::default();
     }
@@ -57,7 +57,7 @@ impl IdleTime {
 pub(crate) struct Waiter<T> {
     pub(crate) done: oneshot::Sender<Result<T, Termination>>,
     pub(crate) since_us: u64,
-    /// Whether it waits for the extension to start with the session.
+    /// Whether the wait is for a handler of an event that starts the session.
     pub(crate) is_start: bool,
 }
 
@@ -66,7 +66,7 @@ impl<T> Waiter<T> {
         Self { done, since_us, is_start: false }
     }
 
-    /// Marks it as a wait for a handler of an event that starts the session.
+    /// Marks the wait as one for a handler of an event that starts the session.
     pub(crate) fn of_start(self, is_start: bool) -> Self {
         Self { is_start, ..self }
     }
@@ -80,14 +80,14 @@ impl<T> Waiter<T> {
 /// Calls of an extension that wait for outside events.
 pub(crate) type Listening = BTreeSet<CallId>;
 
-/// Caller of `load`.
+/// Caller that waits for an entry to load.
 pub(crate) struct LoadWaiter {
     pub(crate) entry: EntryIndex,
     pub(crate) done: oneshot::Sender<EntryLoaded>,
     pub(crate) since_us: u64,
 }
 
-/// Answer to `load`.
+/// Result of loading an entry.
 pub(crate) enum EntryLoaded {
     Ready(Option<CapabilityManifest>),
     Failed(ErrorReport),

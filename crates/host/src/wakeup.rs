@@ -4,8 +4,8 @@
 //! hostcalls. Waking it notifies [`Host::drive`](crate::Host::drive), which then resumes the turn; the realm itself is never
 //! touched from another thread.
 //!
-//! Watching needs a tokio runtime with its I/O and time drivers on (`enable_all`); hosts whose realms all run in
-//! the thread need neither.
+//! Watching needs a tokio runtime with its I/O and time drivers enabled (`enable_all`); hosts whose realms all run in the host's
+//! thread need neither.
 
 use pijs_hostcall::{Caller, Dispatcher, ReadCall};
 use pijs_protocol::{CallId, ErrorCode, HostResult, HostcallError};
@@ -20,9 +20,9 @@ pub(crate) struct RealmWaker {
     /// Whether the process has ended.
     dead: AtomicBool,
     shared: Mutex<SyncCall>,
-    /// Notified of an answer.
+    /// Notified when an answer arrives.
     arrived: Condvar,
-    /// Notified of a change of the wake-up time.
+    /// Notified when the wake-up time changes.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only processes are watched"))]
     retimed: Notify,
     /// Notifies the driver.
@@ -32,7 +32,7 @@ pub(crate) struct RealmWaker {
 #[derive(Default)]
 struct SyncCall {
     by: Option<Instant>,
-    /// Answer to the synchronous hostcall that runs on another thread.
+    /// Answer to the synchronous hostcall that runs on another thread, once it is there.
     answer: Option<HostResult>,
     is_asking: bool,
 }
@@ -59,7 +59,7 @@ impl RealmWaker {
         self.wake.notify_one();
     }
 
-    /// Returns whether it was woken since the last call, and resets that.
+    /// Returns whether the waker was woken since the last call, and resets that.
     pub(crate) fn take_wakeup(&self) -> bool {
         self.rung.swap(false, Ordering::AcqRel)
     }
@@ -69,8 +69,7 @@ impl RealmWaker {
         self.dead.load(Ordering::Acquire)
     }
 
-    /// Runs a synchronous hostcall that may take its time on a thread of its own. Returns the call if there is no runtime to
-    /// do it.
+    /// Runs a synchronous hostcall that may take long on a thread of its own. Returns the call if there is no tokio runtime.
     pub(crate) fn ask(
         self: &Arc<Self>,
         dispatcher: &Dispatcher,
@@ -88,7 +87,7 @@ impl RealmWaker {
         Ok(())
     }
 
-    /// Returns whether the realm waits for such a call.
+    /// Returns whether the realm waits for a hostcall on another thread.
     pub(crate) fn awaits_answer(&self) -> bool {
         self.shared().is_asking
     }
@@ -115,7 +114,7 @@ impl RealmWaker {
     }
 }
 
-/// Guarantees an answer, even if the thread of the call panics.
+/// Guarantees that the realm gets an answer, even if the thread of the call panics.
 struct AnswerGuard {
     waker: Arc<RealmWaker>,
     call_id: Option<CallId>,
@@ -152,10 +151,10 @@ mod linux {
     use tokio::io::unix::AsyncFd;
     use tokio::task::AbortHandle;
 
-    /// Polling interval without notifications.
+    /// Polling interval without a socket to watch, and minimum interval between timed wake-ups.
     const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-    /// A task that watches a file descriptor. Dropping it ends the task.
+    /// A task that watches a file descriptor. Dropping this value stops the task.
     pub(crate) struct DescriptorWatch(AbortHandle);
 
     impl Drop for DescriptorWatch {
@@ -187,7 +186,7 @@ mod linux {
     }
 
     impl RealmWaker {
-        /// Sets the time of an unconditional wake-up.
+        /// Sets the time at which the host is woken in any case.
         pub(crate) fn set_time(&self, by: Option<Instant>) {
             let before = std::mem::replace(&mut self.shared().by, by);
             if by.is_some_and(|by| by <= Instant::now()) {
@@ -204,7 +203,7 @@ mod linux {
     }
 
     async fn watch_turn(socket: Option<OwnedFd>, waker: &RealmWaker) {
-        // Watches both: a worker may read what was sent to it, or write.
+        // Waits for both: a worker may read what was sent to it, or write.
         let interest = Interest::READABLE | Interest::WRITABLE;
         let mut socket = socket.and_then(|socket| registered(socket, interest));
         let mut earliest = Instant::now();
@@ -224,10 +223,10 @@ mod linux {
         }
     }
 
-    /// Waits until the socket is ready, and returns whether more can come; forever without one.
+    /// Waits until the socket is ready, and returns whether more events can follow. Without a socket it waits forever.
     async fn readiness(socket: Option<&AsyncFd<OwnedFd>>, interest: Interest) -> bool {
         match socket {
-            // The socket is not read here: the next edge counts.
+            // The socket is not read here, so only the next edge matters.
             Some(socket) => match socket.ready(interest).await {
                 Ok(mut ready) => {
                     let is_closed = ready.ready().is_read_closed() || ready.ready().is_write_closed();

@@ -43,7 +43,7 @@ impl CombinedAnswer {
             Combine::FirstDecided => {
                 if matches!(value.get("trusted").and_then(Value::as_str), Some("yes" | "no")) {
                     let mut value = value;
-                    // Only the user's answer is remembered.
+                    // Only an answer of the user is remembered.
                     if let Some(members) = value.as_object_mut().filter(|_| guard!(TrustRemembered)) {
                         members.remove("remember");
                     }
@@ -118,7 +118,7 @@ impl CombinedAnswer {
                 (RoundStep::Stop, None)
             }
             Some("transform") => {
-                // pi passes `undefined` on for an answer without text.
+                // pi passes `undefined` on if the answer has no text.
                 payload.insert("text".to_owned(), value.get("text").cloned().unwrap_or(Value::Null));
                 if let Some(images) = defined(&value, "images") {
                     payload.insert("images".to_owned(), images.clone());
@@ -130,9 +130,9 @@ impl CombinedAnswer {
         }
     }
 
-    /// Blocks because a handler threw.
+    /// Blocks the event because a handler threw.
     pub(crate) fn block(&mut self, error: &ErrorReport) {
-        // pi's message for a thrown value that is no Error.
+        // pi's message for a thrown value that is not an Error.
         let reason = match error.name {
             Some(_) => error.message.clone(),
             None => format!("Extension failed, blocking execution: {}", error.message),
@@ -140,7 +140,7 @@ impl CombinedAnswer {
         self.value = Some(json!({ "block": true, "reason": reason }));
     }
 
-    /// Returns the combined answer. Replaced members are read from the event, which has the last handler's values.
+    /// Returns the combined answer. Replaced members are read from the event, which has the values of the last handler.
     pub(crate) fn finish(self, rule: &EventRule, payload: &Map<String, Value>) -> Option<Value> {
         let pick = |members: &[&str]| -> Value {
             members.iter().filter_map(|member| Some(((*member).to_owned(), payload.get(*member)?.clone()))).collect()

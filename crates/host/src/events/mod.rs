@@ -1,8 +1,8 @@
-//! Events, and the combination of their handlers' answers.
+//! Events, and how their handlers' answers are combined.
 //!
 //! An [`Event`] is a name and an object. The host selects and orders the handlers ([`Host::emit`](crate::Host::emit)); the
-//! dialect defines what they may change and how their answers combine ([`pijs_node_compat::events`]). A `Round` is one event on
-//! its way through its handlers, independent of realms.
+//! dialect defines what they may change and how their answers combine ([`pijs_node_compat::events`]). A `Round` passes one event
+//! from handler to handler; it does not depend on realms.
 
 mod answer;
 mod needs;
@@ -67,12 +67,12 @@ impl Event {
         self
     }
 
-    /// Returns its name.
+    /// Returns the name of the event.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns its members without signals.
+    /// Returns the members of the event object, without signals.
     pub fn payload(&self) -> &Map<String, Value> {
         &self.payload
     }
@@ -82,30 +82,30 @@ impl Event {
     }
 }
 
-/// Events that 0.73.1 emits after all queued ones.
+/// Events before which 0.73.1 handles all queued events.
 const BARRIERS: &[&str] = &["message_end", "tool_call"];
 
 impl PiProfile {
-    /// Returns whether queued events come first, as they also do at the end of the program.
+    /// Returns whether queued events are handled before this one, as also happens at the end of the program.
     pub fn is_barrier(self, event: &Event) -> bool {
         let ends = event.name() == "session_shutdown" && event.payload().get("reason").is_some_and(|why| why == "quit");
         self == Self::Legacy && (ends || BARRIERS.contains(&event.name()))
     }
 }
 
-/// Returns whether handlers decide about an event: one that throws refuses.
+/// Returns whether handlers decide about an event: a handler that throws refuses.
 pub(crate) fn is_decided(event: &str) -> bool {
     rule_for(event).on_throw != OnThrow::Report
 }
 
-/// Whether the next handler is called.
+/// Next step of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RoundStep {
     Next,
     Stop,
 }
 
-/// One event on its way through its handlers.
+/// State of one event that passes through its handlers.
 pub(crate) struct Round {
     rule: &'static EventRule,
     /// Payload for the next handler.
@@ -119,9 +119,9 @@ pub(crate) struct Round {
 /// Result of combining an answer into the event.
 pub(crate) struct TakenAnswer {
     pub(crate) step: RoundStep,
-    /// Error to report for the extension.
+    /// Problem of the answer, reported for the extension.
     pub(crate) complaint: Option<String>,
-    /// Error to report, unless the rule passes it to the caller only.
+    /// Error of the handler, reported unless the rule passes it to the caller only.
     pub(crate) error: Option<ErrorReport>,
 }
 
@@ -155,7 +155,7 @@ impl Round {
         needs::of(self.rule, &self.payload, result)
     }
 
-    /// Records the author of the next result, when it adds text to the conversation.
+    /// Records the author of the next result, if the result adds text to the conversation.
     pub(crate) fn note_author(&mut self, extension: &ExtensionId, result: &EventResult) {
         if needs::speaks(self.rule, result) && !self.authors.contains(extension) {
             self.authors.push(extension.clone());

@@ -1,14 +1,15 @@
 //! Determines the capabilities that an extension needs for the answer of its handler.
 //!
-//! Usually it is the capability of the event's rule, for any answer. At the end of a turn and of a run, and before navigation in
-//! the session's tree, it depends on the content: a draft of the extension's own data needs nothing, text for the model does.
+//! For most events every answer needs the capability of the event's rule. At the end of a turn and of a run, and before
+//! navigation in the session's tree, it depends on the content: a draft of the extension's own data needs none, text for the
+//! model needs one.
 
 use super::answer::is_truthy;
 use pijs_node_compat::events::EventRule;
 use pijs_protocol::message::EventResult;
 use serde_json::{Map, Value};
 
-/// Returns the capabilities, in the order of the prompts; none for an answer that changes nothing.
+/// Returns the required capabilities, in the order of the prompts; empty for an answer that changes nothing.
 pub(super) fn of(rule: &EventRule, payload: &Map<String, Value>, result: &EventResult) -> Vec<&'static str> {
     let value = result.value.as_ref();
     match rule.name {
@@ -26,7 +27,7 @@ pub(super) fn of(rule: &EventRule, payload: &Map<String, Value>, result: &EventR
     }
 }
 
-/// Returns whether the answer puts text of the extension before the model, or replaces the user's, a tool's or the model's own: a
+/// Returns whether the answer adds text of the extension for the model, or replaces text of the user, a tool or the model: a
 /// message, a prompt, a context, a summary, another input of a tool call, the reason for a block, or the result of a user's
 /// command.
 pub(super) fn speaks(rule: &EventRule, result: &EventResult) -> bool {
@@ -62,7 +63,7 @@ pub(super) fn speaks(rule: &EventRule, result: &EventResult) -> bool {
     }
 }
 
-/// Compares `{entries?, continue?}` with the result of earlier handlers: only new, missing or changed entries count.
+/// Compares `{entries?, continue?}` with the result of earlier handlers: only new, missing or changed entries need a capability.
 fn at_boundary(payload: &Map<String, Value>, value: &Value) -> Vec<&'static str> {
     let mut needs = Vec::new();
     let goes_on = |value: Option<&Value>| value == Some(&Value::Bool(true));
@@ -89,7 +90,7 @@ fn at_boundary(payload: &Map<String, Value>, value: &Value) -> Vec<&'static str>
     needs
 }
 
-/// A summary of the abandoned branch, or instructions for it.
+/// Returns the capabilities for a summary of the abandoned branch, or for instructions for it.
 fn before_tree(value: &Value) -> Vec<&'static str> {
     let says = |key: &str| value.get(key).is_some_and(|said| !said.is_null() && *said != Value::Bool(false));
     let writes = ["summary", "customInstructions", "replaceInstructions"].into_iter().any(says);
@@ -148,7 +149,7 @@ mod tests {
             ("turn_end", &nothing, json!({"entries": [message]}), vec!["verdict"]),
             ("turn_end", &nothing, json!({"entries": [{"type": "newer"}]}), vec!["verdict"]),
             ("turn_end", &nothing, json!({"entries": [edit, compaction]}), vec!["compaction", "context.modify"]),
-            // Drafts of another extension may be passed on, not dropped or changed.
+            // Drafts of another extension may be passed on, but not dropped or changed.
             (
                 "turn_end",
                 &json!({"entries": [message], "continue": true}),

@@ -1,4 +1,4 @@
-//! Runs a host: the pump, one tick, and the requests of a turn.
+//! Runs a host: pumps ready work, runs one tick, and carries out the requests of a turn.
 //!
 //! A turn starts and is resumed in [`Host::tick`] only.
 
@@ -17,11 +17,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval at which a verdict waits for a running turn.
+/// Interval at which a verdict polls a turn that is still running.
 const TURN_WAIT: Duration = Duration::from_millis(5);
 
 impl Host {
-    /// Runs timers, answers of hostcalls and restarts of all extensions. Never ends.
+    /// Runs timers, answers to hostcalls and restarts of all extensions. Never returns.
     ///
     /// Spawn it once on the thread's `LocalSet`, or let [`Host::run`] do it.
     pub async fn drive(&self) {
@@ -59,17 +59,17 @@ impl Host {
         }
     }
 
-    /// Drives until no extension has work: nothing queued or running, no call in flight. Timers may be armed.
+    /// Drives the host until no extension has work: nothing is queued or running, and no call is in flight. Timers may be armed.
     ///
-    /// For the end of a session: messages that were sent without waiting (a log line, an event on the bus) are still processed. A
-    /// call may never end, so set a limit.
+    /// Call this at the end of a session, so that messages without a waiting caller (a log line, an event on the bus) are still
+    /// processed. A call may never end, so set a time limit.
     pub async fn quiet(&self) {
         loop {
             if self.pump() {
                 tokio::task::yield_now().await;
                 continue;
             }
-            // Counted here instead of in the dispatcher, whose count falls on another thread without a wake-up.
+            // Counted here and not in the dispatcher, whose count drops on another thread without a wake-up.
             let is_running = |slot: &Rc<Slot>| slot.cell.borrow().link.running.is_some();
             if self.0.queue.open_calls.get() == 0 && !self.slots().iter().any(is_running) {
                 return;
@@ -82,8 +82,8 @@ impl Host {
         }
     }
 
-    /// Waits until an extension's turn is over, if one runs in another process: its requests are handled after it, as on pi's one
-    /// thread.
+    /// Waits until an extension's turn is over, if one runs in another process: its requests are carried out after the turn, as
+    /// on pi's one thread.
     pub async fn turn_over(&self, extension: &ExtensionId) {
         self.until_none(|slot| slot.link.running.is_some() && slot.package.id() == extension).await;
     }
@@ -93,12 +93,12 @@ impl Host {
         self.until_none(|slot| is_behind(slot) && slot.package.id() == extension).await;
     }
 
-    /// Waits until no extension has anything to run, and its callers have continued.
+    /// Waits until no extension has anything to run, and all answered callers have continued.
     pub async fn at_rest(&self) {
         let is_at_rest = || !self.slots().iter().any(|slot| computes(&slot.cell.borrow()));
         loop {
             self.until_none(computes).await;
-            // A handler's answer passes through nested waits.
+            // A handler's answer passes through nested waits, so one yield is not enough.
             for _ in 0..16 {
                 tokio::task::yield_now().await;
             }
@@ -108,7 +108,7 @@ impl Host {
         }
     }
 
-    /// Waits until one extension has run something, or none has anything to run.
+    /// Waits until one extension has run something, or no extension has anything to run.
     pub async fn next_turn_over(&self) {
         let over = self.0.queue.turn_over.notified();
         tokio::pin!(over);
@@ -118,15 +118,15 @@ impl Host {
         }
     }
 
-    /// Lets other work run between two handlers of an event, as on pi's one thread. With several events in flight, all messages
-    /// sent so far have run: the first handlers of all run before the second ones. The event has its ticket since its handler
-    /// answered.
+    /// Lets other work run between two handlers of an event, as on pi's one thread. With several events in flight, this returns
+    /// after all messages sent so far have run, so the first handlers of all events run before the second ones. The event has had
+    /// its ticket since its handler answered.
     pub(crate) async fn let_others_run(&self, place: AnswerTicket) {
         tokio::task::yield_now().await;
         if self.0.events.emitting.get() < 2 {
             return;
         }
-        // Counted once, so that an extension which is always busy delays nobody.
+        // Counted once, so that an extension that is always busy does not delay the event.
         let turns_of = |slot: &Rc<Slot>| {
             let extension = slot.cell.borrow();
             let queued = extension.ticks.queued() + usize::from(extension.link.running.is_some());
@@ -146,7 +146,7 @@ impl Host {
             }
             over.await;
         }
-        // The last event has just been answered: all continue together, in their order.
+        // The last event has just been answered, so all continue together, in order.
         tokio::task::yield_now().await;
         place.is_first().await;
     }
@@ -163,8 +163,8 @@ impl Host {
         }
     }
 
-    /// Returns the number of asynchronous hostcalls that end by themselves and are unanswered, without those that wait for an
-    /// outside event, such as a server's next connection.
+    /// Returns the number of asynchronous hostcalls in flight that end by themselves. Calls that wait for an outside event, such
+    /// as a server's next connection, do not count.
     pub fn calls_under_way(&self) -> usize {
         let listening: usize = self.slots().iter().map(|slot| slot.cell.borrow().progress.listening.len()).sum();
         self.0.queue.open_calls.get().saturating_sub(listening)
@@ -179,7 +179,7 @@ impl Host {
         }
     }
 
-    /// Returns the time until the next timer of any realm that could run it.
+    /// Returns the time until the next timer of a realm without a running turn.
     fn pause(&self) -> Option<Duration> {
         let now = self.0.services.timer.now().elapsed_us;
         let next_of = |slot: &Rc<Slot>| {
@@ -209,7 +209,7 @@ impl Host {
                 Ticked::Ran | Ticked::Answered(..) => {}
             }
         }
-        // There may be more: the driver comes back.
+        // More work may be ready, so the driver is woken again.
         self.0.queue.wake.notify_one();
         true
     }
@@ -236,7 +236,7 @@ impl Host {
                 extension.progress.idle.calls();
             }
         }
-        // An answer for an ended realm is dropped.
+        // An answer for a realm that has ended is dropped.
         if extension.link.generation == generation && extension.link.realm.is_some() {
             let message = Box::new(Message::HostResult(result));
             let arrival = Arrival::Result { message, _held: held };
@@ -247,8 +247,8 @@ impl Host {
 
     /// Starts or resumes at most one macrotask of one extension; when it is over, carries out its messages.
     ///
-    /// With a delta, the first of `deltas`, it waits a little for a running turn: nothing else may happen meanwhile. The host
-    /// will be asked about the other deltas next.
+    /// With a delta (the first of `deltas`) this blocks for a short time on a running turn, so that nothing else happens
+    /// meanwhile. The other deltas are the ones that the host will be asked about next.
     pub(crate) fn tick(&self, slot: &Rc<Slot>, now: Now, deltas: &[StreamDelta]) -> Ticked {
         let core = &*self.0;
         let delta = deltas.first();
@@ -302,7 +302,7 @@ impl Host {
         match &output.result {
             None => extension.leave_running(output.was_delta, &output.span),
             Some(Ok(_)) => (extension.link.running, extension.link.turn_since_us) = (None, None),
-            // `end` needs the duration of the turn.
+            // `end` needs the duration of the turn, so `running` is cleared later.
             Some(Err(_)) => extension.link.running = None,
         }
         if !output.was_delta {
@@ -351,7 +351,7 @@ impl Host {
         }
     }
 
-    /// Carries out the messages of a turn, in their order.
+    /// Carries out the messages of a turn, in order.
     pub(crate) fn settle(&self, slot: &Rc<Slot>, done: Yield) {
         if done.messages.is_empty() {
             return;
@@ -361,7 +361,7 @@ impl Host {
     }
 }
 
-/// Restarts in flight. Waiting without any never ends.
+/// Restarts in flight. Waiting on an empty list never returns.
 #[derive(Default)]
 struct Revivals(Vec<std::pin::Pin<Box<dyn Future<Output = ()>>>>);
 
@@ -370,7 +370,7 @@ impl Revivals {
         self.0.push(revival);
     }
 
-    /// Waits until one has finished.
+    /// Waits until one restart has finished.
     async fn next(&mut self) {
         poll_fn(|cx| {
             let before = self.0.len();
@@ -381,7 +381,7 @@ impl Revivals {
     }
 }
 
-/// Waits through the driver; forever without a deadline.
+/// Waits on the driver's timer; without a deadline it waits forever.
 async fn sleep(timer: &dyn Timer, pause: Option<Duration>) {
     match pause {
         Some(pause) => timer.sleep(Wait::Call, pause).await,
@@ -389,12 +389,12 @@ async fn sleep(timer: &dyn Timer, pause: Option<Duration>) {
     }
 }
 
-/// Returns whether it has work and does not wait for an answer of the host, which may take a user's time.
+/// Returns whether the extension has work and does not wait for an answer of the host, which may depend on a user.
 fn computes(extension: &Extension) -> bool {
     is_behind(extension) && !(extension.link.running.is_some() && extension.link.waker.awaits_answer())
 }
 
-/// Returns whether a message sent to it has not run.
+/// Returns whether a message sent to the extension has not run yet.
 fn is_behind(extension: &Extension) -> bool {
     extension.link.realm.is_some() && (extension.link.running.is_some() || !extension.ticks.is_idle())
 }

@@ -6,7 +6,7 @@ use pijs_protocol::registration::Registration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// Members of a configuration that may contain secrets: other extensions do not see them.
+/// Members of a configuration that may contain secrets; other extensions do not see them.
 const PRIVATE: [&str; 3] = ["env", "headers", "oauth"];
 
 impl Host {

@@ -47,7 +47,8 @@ impl Host {
         }
     }
 
-    /// Limits a message to a realm. Returns `None` for one that is too large, which is answered in the realm's place.
+    /// Limits a message to a realm. Returns `None` for a message that is too large; the host then answers it in the realm's
+    /// place.
     pub(crate) fn limit_incoming(&self, slot: &Rc<Slot>, message: Message) -> Option<Message> {
         let Some((what, size)) = told(&message).filter(|(_, size)| size.is_too_large() && guard!(EventsSize)) else {
             return Some(message);
@@ -111,7 +112,7 @@ fn in_its_place(message: Message, error: &HostcallError) -> Message {
     }
 }
 
-/// Returns the part of a message that is over its limit, and the limit.
+/// Returns the part of a message that exceeds its limit, and the limit.
 fn oversized(message: &Message) -> Option<(&'static str, usize)> {
     let error = |error: &Option<ErrorReport>| {
         let fits = error.as_ref().is_none_or(|error| is_within(error, REPORT_BYTES));
@@ -140,7 +141,7 @@ fn oversized(message: &Message) -> Option<(&'static str, usize)> {
     }
 }
 
-/// Truncates a text that names something.
+/// Truncates a text that is used as a name.
 fn cut(mut text: String) -> String {
     const NAME: usize = 64;
     text.truncate(text.floor_char_boundary(NAME));

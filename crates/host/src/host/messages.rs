@@ -27,7 +27,7 @@ impl Host {
         let alone = messages.iter().all(is_of_calls);
         for message in messages {
             if slot.cell.borrow().link.generation != generation {
-                // One of them ended the realm, which voids the later ones.
+                // One of the messages ended the realm, which voids the later ones.
                 return;
             }
             let message = match &mut slot.cell.borrow_mut().ahead {
@@ -39,7 +39,7 @@ impl Host {
         }
     }
 
-    /// Carries out one message; a message that only the host sends ends the realm.
+    /// Carries out one message; a message that only the host may send ends the realm.
     fn carry_out_one(&self, slot: &Rc<Slot>, message: Message, alone: bool) {
         match message {
             Message::HostCall(call) => self.start_call(slot, call, alone),
@@ -117,9 +117,9 @@ impl Host {
         }
     }
 
-    /// Starts a hostcall; the answer comes back as an arrival. A call that needs no waiting is done before the extension's next
-    /// message, as on pi's one thread; with `alone`, when the turn sent nothing but calls and timers, its answer is the next
-    /// arrival.
+    /// Starts a hostcall; the answer comes back as an arrival. A call that need not wait is completed before the extension's next
+    /// message, as on pi's one thread. With `alone`, that is, if the turn sent nothing but calls and timers, its answer is the
+    /// next arrival.
     fn start_call(&self, slot: &Rc<Slot>, call: HostCall, alone: bool) {
         let (caller, generation) = {
             let extension = slot.cell.borrow();
@@ -152,12 +152,12 @@ impl Host {
         }
         match called {
             StartedCall::Running(running) => drop(tokio::spawn(running)),
-            // Chunks of it are in flight, or other messages of the turn have answers.
+            // The call has chunks in flight, or other messages of the turn have answers.
             StartedCall::Ended(result, held) if !alone || result.chunk.is_some() => {
                 self.0.queue.sink.push(completion(result, held));
             }
             StartedCall::Ended(result, held) => {
-                // Calls that ended earlier are delivered first.
+                // Answers to calls that ended earlier are delivered first.
                 self.ingest();
                 self.arrive(completion(result, held));
             }
@@ -177,7 +177,7 @@ impl Host {
             if !slot.cell.borrow().registry.may_listen(&registration) {
                 if !std::mem::replace(&mut are_ears_full, true) {
                     let message = format!(
-                        "it has {MAX_STREAM_HANDLERS} handlers of \"stream_text\", as many as one package may; the rest is ignored"
+                        "it has {MAX_STREAM_HANDLERS} handlers of \"stream_text\", the maximum for one package; further ones are ignored"
                     );
                     self.report(slot, Some(entry), ReportKind::Warning { message });
                 }
@@ -189,7 +189,7 @@ impl Host {
             let has_room = slot.cell.borrow().registry.has_room_for(&registration, others);
             if let Err(whose) = has_room {
                 if !std::mem::replace(&mut is_full, true) {
-                    let message = format!("{whose}; the rest is ignored");
+                    let message = format!("{whose}; further ones are ignored");
                     self.report(slot, Some(entry), ReportKind::Warning { message });
                 }
                 continue;
@@ -262,7 +262,7 @@ impl Host {
         self.0.session.flags.borrow_mut().insert(spec.name, default);
     }
 
-    /// Answers a `load` that waits for this entry.
+    /// Answers the caller that waits for this entry to load.
     pub(crate) fn loaded(&self, slot: &Rc<Slot>, entry: EntryIndex, loaded: EntryLoaded) {
         let waiter = {
             let mut extension = slot.cell.borrow_mut();
@@ -293,14 +293,14 @@ impl Host {
         }
     }
 
-    /// Sends an emission to the other realms, after the current macrotask, in load order.
+    /// Queues an emission for the other realms, in load order; they run it after the current macrotask.
     fn relay(&self, from: &Rc<Slot>, event: BusEvent) {
         let retired = |slot: &Slot| slot.cell.borrow().status == ExtensionStatus::Retired;
         if retired(from) {
             return;
         }
         let Some(Message::BusEvent(event)) = self.limit_incoming(from, Message::BusEvent(event)) else { return };
-        // An extension that loads ahead of its turn does not exist yet in load order.
+        // An extension that loads ahead of its turn does not exist yet in load order, so it gets no emission.
         let hears = |slot: &Rc<Slot>| slot.index != from.index && !retired(slot) && slot.cell.borrow().ahead.is_none();
         let listeners: Vec<Rc<Slot>> = self.slots().into_iter().filter(hears).collect();
         let bytes = message_limits::size(&event).saturating_mul(listeners.len());
@@ -318,7 +318,7 @@ impl Host {
         }
     }
 
-    /// Returns the first owner in load order before `entry` of `slot`, if there is another one.
+    /// Returns the first owner in load order, up to `slot`, other than `entry` itself.
     fn first_owner(
         &self,
         slot: &Rc<Slot>,
@@ -333,8 +333,8 @@ impl Host {
     }
 }
 
-/// Returns the message about an event that never fires: its position, and similar names. The scan knows the position of a literal
-/// name.
+/// Returns the message about an event that is never emitted: its position, and similar names. The scan knows the position if the
+/// name is a literal.
 fn unknown_event(slot: &Rc<Slot>, event: &str) -> String {
     let package = Rc::clone(&slot.cell.borrow().package);
     let findings = &package.artifact.artifact().metadata.findings;
@@ -345,10 +345,10 @@ fn unknown_event(slot: &Rc<Slot>, event: &str) -> String {
     format!("listens to \"{event}\", an event that never fires{place}{meant}")
 }
 
-/// The scan's finding of an event that pi does not have.
+/// Code of the scan's diagnostic for an event that pi does not have.
 const UNKNOWN_EVENT: &str = "BD_EVENT";
 
-/// Answers a waiter; an unexpected answer (a tool that returns twice) is not an error.
+/// Answers a waiter; an answer without a waiter (a tool that returns twice) is ignored.
 fn answer<T>(waiter: Option<Waiter<T>>, value: T) {
     if let Some(waiter) = waiter {
         waiter.answer(Ok(value));
@@ -360,7 +360,7 @@ fn registered(slot: &Rc<Slot>) -> usize {
     slot.cell.borrow().registry.weight()
 }
 
-/// Returns kind and name of a registration that the ledger records.
+/// Returns the kind and name of a registration that the ledger records.
 fn named(registration: &Registration) -> Option<(&'static str, &str)> {
     match registration {
         Registration::Tool(spec) => Some(("tool", &spec.name)),

@@ -22,19 +22,19 @@ impl Host {
         }
     }
 
-    /// Returns whether one more error is delivered. Nothing is counted.
+    /// Returns whether one more error would be delivered, without counting it.
     fn passes_error(&self, slot: &Rc<Slot>) -> bool {
         slot.cell.borrow().progress.reported.has_room_for_an_error(self.0.services.options.reports)
             || !guard!(ReportBudget)
     }
 
-    /// Reports an error of an extension with its source position, which is not looked up for a dropped report.
+    /// Reports an error of an extension with its source position, which is not looked up if the report is dropped.
     pub(crate) fn report_thrown(&self, slot: &Rc<Slot>, error: ErrorReport) {
         let error = if self.passes_error(slot) { self.located(slot, error) } else { error };
         self.report(slot, error.entry, ReportKind::Error(error));
     }
 
-    /// Creates the report that replaces the first one over the limit.
+    /// Creates the notice that replaces the first report over the limit.
     pub(crate) fn too_many(&self, kind: &ReportKind) -> ReportKind {
         let ReportBudget { errors, lines } = self.0.services.options.reports;
         let message = match kind {

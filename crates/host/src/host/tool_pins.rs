@@ -3,8 +3,8 @@
 //!
 //! The first session with a package records digests of its tools' definitions with its grants, which are bound to its code. When
 //! the same code describes a tool differently later, the change depends either on its environment (the folder, the date, the
-//! project), or on a server or a program that the extension queried. The first passes, with a line in the ledger. The second
-//! could turn a tool that the user agreed to into another one, so the tool is withheld until the user has seen the new
+//! project), or on a server or a program that the extension queried. The first kind passes, with a line in the ledger. The second
+//! kind could turn a tool that the user agreed to into another one, so the tool is withheld until the user has seen the new
 //! definition. The strict policy withholds both.
 
 use super::Host;
@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// Digests of an extension's tools by name.
 pub type Digests = BTreeMap<String, String>;
 
-/// Pinned definitions, and tools that are withheld because theirs changed.
+/// Pinned definitions, and tools that are withheld because their definition changed.
 #[derive(Default)]
 pub(crate) struct ToolPins {
     pinned: BTreeMap<ExtensionId, Digests>,
@@ -34,7 +34,7 @@ struct Withheld {
 }
 
 impl Host {
-    /// Pins an extension's tools to known definitions, before it is loaded.
+    /// Pins an extension's tools to known definitions. Call this before the extension is loaded.
     pub fn pin_tools(&self, extension: &ExtensionId, digests: Digests) {
         self.0.session.pins.borrow_mut().pinned.insert(extension.clone(), digests);
     }
@@ -45,15 +45,15 @@ impl Host {
         own.map(|tool| (tool.spec.name.clone(), tool_digest(&tool.spec))).collect()
     }
 
-    /// Prompts about withheld tools; those that the user agrees to are available from now on. Others stay withheld, and the user
-    /// is notified. Returns the extensions whose definitions changed.
+    /// Prompts about withheld tools; a tool that the user agrees to is available from then on. Others stay withheld, and the user
+    /// is notified. Returns the extensions with changed definitions.
     pub async fn settle_tools(&self) -> Vec<ExtensionId> {
         let withheld = std::mem::take(&mut self.0.session.pins.borrow_mut().withheld);
         let mut changed = Vec::new();
         for Withheld { slot, entry, spec } in withheld {
             let caller = slot.cell.borrow().caller.clone();
             let name = spec.name.clone();
-            let what = format!("describe its tool {name:?} to the model in another way than before");
+            let what = format!("change the description of its tool {name:?} for the model");
             let says = told(&spec);
             let agreed = self.0.services.dispatcher.gate().consult(&caller, "tools", what, &says).await;
             record::redefined(&self.0.services, &caller, &name, agreed);
@@ -101,8 +101,8 @@ impl Host {
     }
 }
 
-/// Returns all text of a tool for the model, for the prompt: any part may be new. Text of the system prompt comes first, since
-/// the end of a long text is not shown.
+/// Returns all text of a tool for the model, to show it in the prompt, because any part may be new. Text of the system prompt
+/// comes first, because the end of a long text is not shown.
 fn told(spec: &ToolSpec) -> String {
     let description = spec.description.clone().unwrap_or_default();
     if !guard!(PromptDefinition) {

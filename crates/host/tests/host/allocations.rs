@@ -1,11 +1,11 @@
-//! Counts the allocations of this thread for a streamed delta: a count is equal on every machine.
+//! Counts the allocations of this thread for a streamed delta, a count that is equal on every machine.
 
 use crate::lab::{Lab, text};
 use allocation_counter::measure;
 use pijs_host::StreamOutcome;
 
 #[test]
-fn a_delta_nobody_hears_allocates_nothing() {
+fn a_delta_without_handlers_allocates_nothing() {
     let lab = Lab::unchecked();
     lab.run(async {
         lab.load(&["registers"]).await;
@@ -20,8 +20,8 @@ fn a_delta_nobody_hears_allocates_nothing() {
     });
 }
 
-/// The engine's values (the chunk, the text so far, the event) are allocations too, so this is not zero; it must not
-/// grow with the reply, as it would if text, state or handlers were copied.
+/// The engine's values (the chunk, the text so far, the event) are allocations too, so the count is not zero. It must not grow
+/// with the reply, as it would if text, state or handlers were copied.
 #[test]
 fn a_delta_costs_the_same_at_the_end_of_a_reply_as_at_its_beginning() {
     let lab = Lab::unchecked();
@@ -44,11 +44,11 @@ fn a_delta_costs_the_same_at_the_end_of_a_reply_as_at_its_beginning() {
         let (late_count, late_bytes) = thousand();
         assert!(early_count > 0, "the engine allocates, so nothing was counted");
         assert!(early_count <= 1000 * MAX_PER_DELTA, "{early_count} allocations for 1,000 deltas");
-        // A little room: the engine's collector and its ropes do some work every so often.
+        // Allows 10 % more, because the engine's collector and its ropes do some work now and then.
         assert!(late_count <= early_count + early_count / 10, "{early_count} allocations, later {late_count}");
         assert!(late_bytes <= early_bytes * 2, "{early_bytes} bytes, later {late_bytes}");
     });
 }
 
-/// Allocations one delta may cost: chunk, event, its members and the rope.
+/// Maximum number of allocations for one delta: chunk, event, its members and the rope.
 const MAX_PER_DELTA: u64 = 16;

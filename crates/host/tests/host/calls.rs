@@ -1,4 +1,4 @@
-//! Tools, commands, callbacks, timers and hostcalls.
+//! Tests of tools, commands, callbacks, timers and hostcalls.
 
 use crate::lab::Lab;
 use pijs_host::{CallbackOutcome, CommandOutcome, Event, ReportKind, Signal, ToolOutcome};
@@ -60,7 +60,7 @@ fn a_command_gets_its_arguments_as_they_were_typed() {
 }
 
 #[test]
-fn completions_are_a_function_that_stayed_in_the_realm() {
+fn completions_call_a_function_in_the_realm() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["registers"]).await;
@@ -92,7 +92,7 @@ fn timers_fire_in_order_and_programs_run_through_the_gate() {
 }
 
 #[test]
-fn a_program_that_is_not_granted_has_not_run() {
+fn a_program_without_a_grant_does_not_run() {
     let lab = Lab::with(Default::default(), &["verdict"]);
     lab.run(async {
         lab.load(&["timers-and-exec"]).await;

@@ -1,4 +1,4 @@
-//! The example of embedding works, and stays a page long.
+//! Checks that the embedding example works and fits on a page.
 
 #[path = "../../examples/embed.rs"]
 #[expect(dead_code, reason = "an example's `main`; the test calls what it calls")]

@@ -1,4 +1,4 @@
-//! Events: order, combination, isolation.
+//! Tests of events: order, combination of answers, isolation.
 
 use crate::lab::Lab;
 use pijs_host::{Event, HostOptions, Signal};
@@ -7,7 +7,7 @@ use serde_json::json;
 const BOTH: &[&str] = &["handlers-a", "handlers-b"];
 
 #[test]
-fn handlers_run_one_after_the_other_and_an_exception_stops_nobody() {
+fn handlers_run_in_order_and_an_exception_skips_no_later_one() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(BOTH).await;
@@ -107,7 +107,7 @@ fn a_message_keeps_its_role() {
 }
 
 #[test]
-fn the_state_is_read_without_asking_and_is_fresh_after_a_call() {
+fn the_state_is_read_without_a_hostcall_and_is_current_after_one() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["reads-state"]).await;

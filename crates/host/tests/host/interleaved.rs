@@ -1,7 +1,7 @@
-//! The order of events that go round at the same time, whatever turns take.
+//! Tests that concurrent events keep their order, however long turns take.
 //!
-//! [`Unsteady`] realms answer each turn at once or after a while, as worker processes of a busy machine do. Which it is comes
-//! from a seed, so every run of these tests sees the same courses.
+//! [`Unsteady`] realms end each turn at once or after a while, like worker processes on a busy machine. A seed decides which, so
+//! every run of these tests sees the same schedules.
 
 use crate::lab::Lab;
 use crate::wire::Checked;
@@ -15,13 +15,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Courses that are tried.
+/// Number of seeds to try.
 const SEEDS: u64 = 40;
 
-/// Most looks at a turn before it is over.
+/// Maximum number of polls of a turn before it is over.
 const MAX_LOOKS: u64 = 6;
 
-/// Opens realms whose turns take a while that a seed decides.
+/// Opens realms whose turns take a duration that a seed decides.
 struct Unsteady {
     random: Rc<Cell<u64>>,
 }
@@ -54,7 +54,7 @@ struct UnsteadyRealm {
 }
 
 impl UnsteadyRealm {
-    /// SplitMix64.
+    /// Returns the next number of SplitMix64.
     fn random(&self) -> u64 {
         let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.random.set(state);
@@ -77,7 +77,7 @@ impl UnsteadyRealm {
 impl Realm for UnsteadyRealm {
     fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
         let progress = self.realm.start(delivery, host);
-        // Half of them end at once.
+        // Half of the turns end at once.
         let looks = (self.random() % (2 * MAX_LOOKS)).saturating_sub(MAX_LOOKS);
         self.running = Some((looks, progress));
         self.look()
@@ -132,7 +132,7 @@ fn events_of_concurrent_calls_keep_their_order_from_handler_to_handler() {
     }
 }
 
-/// Calls two tools, in this order, and says in which they ended. `meanwhile` runs once both have begun.
+/// Calls two tools in this order and returns the order in which they ended. `meanwhile` runs once both have begun.
 fn ends(lab: &Lab, calls: [&'static str; 2], meanwhile: impl FnOnce()) -> Vec<&'static str> {
     let ended = RefCell::new(Vec::new());
     lab.run(async {
@@ -152,13 +152,13 @@ fn ends(lab: &Lab, calls: [&'static str; 2], meanwhile: impl FnOnce()) -> Vec<&'
 #[test]
 fn tools_end_in_the_order_of_their_timers_on_a_busy_machine_too() {
     let lab = Lab::new();
-    // Both timers are due when somebody looks.
+    // Both timers are due when the host polls next.
     let late = || lab.clock.advance_to_us(lab.clock.now().elapsed_us + 10_000);
     assert_eq!(ends(&lab, ["long", "short"], late), ["short", "long"]);
 }
 
 #[test]
-fn tools_that_one_turn_ends_end_in_the_order_of_their_results() {
+fn tools_that_end_in_one_turn_keep_the_order_of_their_results() {
     for seed in 0..SEEDS {
         let lab = Lab::over(HostOptions::default(), &[], Checked::new(Unsteady::new(seed)));
         assert_eq!(ends(&lab, ["waits", "lets-go"], || ()), ["lets-go", "waits"], "seed {seed}");

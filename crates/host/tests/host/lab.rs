@@ -1,4 +1,4 @@
-//! A host in a box: fixtures as packages, a clock that jumps, connectors that answer from a table.
+//! A host for tests: fixtures as packages, a clock that jumps, and connectors that answer from a table.
 
 use pijs_artifact::Verified;
 use pijs_environment::simulated::VirtualClock;
@@ -24,10 +24,10 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-/// A clock that jumps to the next deadline once everything else has had its turn.
+/// A clock that jumps to the next deadline once all other tasks have had their turn.
 pub(crate) struct JumpingTimer(Arc<VirtualClock>);
 
-/// Turns that others get before the clock jumps; a connector of these tests needs fewer.
+/// Number of yields to other tasks before the clock jumps; a connector of these tests needs fewer.
 const POLITENESS: u32 = 64;
 
 impl JumpingTimer {
@@ -57,7 +57,7 @@ impl Timer for JumpingTimer {
     }
 }
 
-/// A host with its surroundings.
+/// A host with its services.
 pub(crate) struct Lab {
     pub(crate) host: Host,
     pub(crate) ledger: Arc<MemorySink>,
@@ -70,7 +70,7 @@ pub(crate) struct Lab {
     seen: std::cell::RefCell<Vec<ExtensionReport>>,
 }
 
-/// The model-facing capabilities, and `exec` for the fake one.
+/// Capabilities that affect the model, and `exec` for the fake connector.
 const GRANTS: &[&str] = &[
     "verdict",
     "exec",
@@ -87,7 +87,7 @@ impl Lab {
         Self::with(HostOptions::default(), GRANTS)
     }
 
-    /// Without checks on the wire, for what counts.
+    /// Creates a lab without checks on the wire, for tests that count allocations.
     pub(crate) fn unchecked() -> Self {
         Self::over(HostOptions::default(), GRANTS, InThread)
     }
@@ -155,13 +155,13 @@ impl Lab {
         self.load_as(&names.join("+"), names).await
     }
 
-    /// Loads a fixture under a name of its own, so that one fixture can be loaded many times.
+    /// Loads a fixture under the given id, so that one fixture can be loaded many times.
     pub(crate) async fn load_as(&self, id: &str, names: &[&str]) -> Result<LoadReport, LoadError> {
         let package = package(id, names);
         self.host.load(self.granted(package)).await
     }
 
-    /// Loads packages of one file each, as a session does that starts.
+    /// Loads packages of one file each, as a session does at startup.
     pub(crate) async fn load_all(&self, sources: &[(&str, &str)]) -> Vec<Result<LoadReport, LoadError>> {
         let packages = sources
             .iter()
@@ -175,21 +175,21 @@ impl Lab {
         loaded
     }
 
-    /// Gives a package what packages of this lab hold.
+    /// Grants a package the capabilities of this lab's packages.
     pub(crate) fn granted(&self, package: Package) -> Package {
         let grants: Vec<Grant> = self.grants.iter().map(|name| Grant::any(format!("test:{name}"), *name)).collect();
         self.gate.set_grants(&package.profile, &grants, Evidence::default()).expect("valid grants");
         package
     }
 
-    /// Everything reported so far.
+    /// Returns all reports so far.
     pub(crate) fn reported(&self) -> Vec<ExtensionReport> {
         let mut seen = self.seen.borrow_mut();
         seen.extend(self.reports.drain());
         seen.clone()
     }
 
-    /// Console lines so far.
+    /// Returns all console lines so far.
     pub(crate) fn logs(&self) -> Vec<String> {
         self.reported()
             .into_iter()
@@ -200,7 +200,7 @@ impl Lab {
             .collect()
     }
 
-    /// Everything else that was reported, as people read it.
+    /// Returns all other reports so far, as shown to users.
     pub(crate) fn complaints(&self) -> Vec<String> {
         self.reported()
             .into_iter()
@@ -209,13 +209,13 @@ impl Lab {
             .collect()
     }
 
-    /// Forgets what was reported so far.
+    /// Drops all reports so far.
     pub(crate) fn forget(&self) {
         self.reported();
         self.seen.borrow_mut().clear();
     }
 
-    /// Waits until something is reported that matches, for at most this many reports.
+    /// Waits until a matching report arrives, for at most a fixed number of reports.
     pub(crate) async fn until(&self, wanted: impl Fn(&ExtensionReport) -> bool) {
         for _ in 0..1000 {
             if self.reported().iter().any(&wanted) {
@@ -232,19 +232,19 @@ impl Lab {
         self.until(|report| matches!(&report.kind, ReportKind::Log(entry) if entry.message == line)).await;
     }
 
-    /// Ledger lines of an event.
+    /// Returns the ledger lines of an event.
     pub(crate) fn ledger_lines(&self, event: &str) -> Vec<Value> {
         self.ledger.lines().into_iter().filter(|line| line["event"] == event).collect()
     }
 
-    /// Runs a future with the driver beside it.
+    /// Runs a future concurrently with the driver.
     pub(crate) fn run<F: Future>(&self, work: F) -> F::Output {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for a test");
         runtime.block_on(self.host.run(work))
     }
 }
 
-/// A delta of the first attempt.
+/// Creates a text delta of the first attempt.
 pub(crate) fn text(chunk: &str) -> StreamDelta {
     delta(1, StreamSource::Text, chunk)
 }
@@ -253,7 +253,7 @@ pub(crate) fn delta(attempt: u32, source: StreamSource, chunk: &str) -> StreamDe
     StreamDelta { attempt, source, stream: 0, chunk: chunk.into(), tool_name: None, file_paths: Vec::new() }
 }
 
-/// Lets every verdict take as long as it likes.
+/// Lets every verdict take any amount of time.
 struct Patient;
 
 impl Watchdog for Patient {
@@ -267,7 +267,7 @@ impl Watch for Patient {
     fn disarm(&self) {}
 }
 
-/// The program `held` runs until the program `release` does, and blocks the thread that it is called on.
+/// Blocks the calling thread in the program `held` until the program `release` runs.
 #[derive(Default)]
 struct Held {
     released: Mutex<bool>,
@@ -316,7 +316,7 @@ impl Table {
                 let entry =
                     json!({ "type": "custom", "id": "e2", "parentId": "e1", "timestamp": "", "data": params["data"] });
                 self.state.change_entries(EntriesDelta { keep: 1, append: vec![entry.into()] });
-                // A disk that takes its time, on the clock that the host sees.
+                // Simulates a slow disk, on the clock that the host sees.
                 match params["customType"].as_str() {
                     Some("takes 500 ms") => self.clock.advance_us(500_000),
                     Some("takes 2000 ms") => self.clock.advance_us(2_000_000),
@@ -329,7 +329,7 @@ impl Table {
     }
 }
 
-/// The program of a call.
+/// Returns the program of a call.
 fn command_of(request: &Request) -> Option<&str> {
     match &request.call {
         TypedCall::Exec(ExecCall::Run { program, .. } | ExecCall::Spawn { program, .. }) => Some(&program.command),
@@ -342,7 +342,7 @@ impl Connector for Table {
         let answer = self.answer(&request);
         let hangs = match command_of(&request) {
             Some("forever") => true,
-            // The second run of it only.
+            // Only its second run hangs.
             Some("second") => {
                 let calls = self.calls.lock().expect("no test panics here");
                 calls.iter().filter(|call| call.contains("second")).count() == 2
@@ -371,13 +371,13 @@ impl Connector for Table {
     }
 }
 
-/// The host module set, compiled once for all tests.
+/// Returns the host module set, compiled once for all tests.
 pub(crate) fn host_modules() -> Arc<Verified> {
     static SET: OnceLock<Arc<Verified>> = OnceLock::new();
     Arc::clone(SET.get_or_init(|| pijs_extc::host_modules(None).expect("the host modules compile")))
 }
 
-/// A package of fixtures, compiled file by file.
+/// Compiles fixtures file by file into a package.
 pub(crate) fn package(id: &str, names: &[&str]) -> Package {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/extensions");
     let files: Vec<(String, String)> = names
@@ -391,7 +391,7 @@ pub(crate) fn package(id: &str, names: &[&str]) -> Package {
     package_of(id, &files)
 }
 
-/// A package of these files: path and source.
+/// Creates a package from files: path and source of each.
 pub(crate) fn package_of(id: &str, files: &[(String, String)]) -> Package {
     let sources: Vec<HostSource<'_>> =
         files.iter().map(|(path, source)| HostSource { specifier: path, source, path }).collect();

@@ -1,5 +1,5 @@
-//! A realm that speaks for itself: its engine was taken over, and it says what it likes. The host believes what it asked
-//! for, of whom it asked it, once; what is no answer ends the realm, and nobody else notices.
+//! Tests the host against a compromised realm, which sends any messages it likes. The host accepts only answers that it asked
+//! for, from the realm that it asked, once each. An invalid message ends the realm, and other extensions are not affected.
 
 use crate::lab::Lab;
 use crate::wire::Checked;
@@ -9,7 +9,7 @@ use pijs_protocol::{Delivery, ExtensionId, Message, Termination, Usage, Yield};
 use serde_json::{Value, json};
 
 const LIAR: &str = "path:liar";
-/// The bus channel on which it is told what to say: `{messages, usage?}`.
+/// The bus channel that tells the compromised realm which messages to send: `{messages, usage?}`.
 const SAY: &str = "say";
 
 fn lie(extension: &ExtensionId, delivery: &Delivery, done: &mut Yield) {
@@ -39,7 +39,7 @@ fn message(kind: &str, payload: Value) -> Value {
     json!({ "type": kind, "payload": payload })
 }
 
-/// A liar and an honest neighbour with the tool `wait`.
+/// Loads a compromised realm and an honest neighbour with the tool `wait`.
 async fn both(lab: &Lab) {
     lab.load(&["watches-signal"]).await;
     lab.load_as("liar", &["registers"]).await.expect("it loads as any other");
@@ -77,7 +77,7 @@ fn what_only_the_host_says_ends_the_realm_that_says_it() {
         let lab = lab_of_liars(&["exec"]);
         lab.run(async {
             both(&lab).await;
-            // Requests in the same turn are void.
+            // Later messages of the same turn are void.
             let after = message("bus_emit", json!({ "channel": "late", "data": null }));
             says(&lab, vec![message(kind, payload.clone()), after]).await;
             let detail = protocol_end(&lab).unwrap_or_else(|| panic!("{kind}: {:?}", lab.complaints()));
@@ -87,7 +87,7 @@ fn what_only_the_host_says_ends_the_realm_that_says_it() {
     }
 }
 
-/// The neighbour's tool runs as if nothing had been said.
+/// Checks that the neighbour's tool still runs normally.
 async fn answers_still(lab: &Lab) {
     let signal = Signal::new();
     signal.abort();

@@ -1,4 +1,4 @@
-//! Loading: factories, what they register, and how they fail.
+//! Tests of loading: factories, their registrations, and their failures.
 
 use crate::lab::Lab;
 use pijs_host::{Event, ReportKind};
@@ -34,7 +34,7 @@ fn packages_of_realms_in_the_thread_are_loaded_one_after_the_other() {
 }
 
 #[test]
-fn a_factory_that_throws_is_reported_with_its_place_in_the_source() {
+fn a_factory_that_throws_is_reported_with_its_source_position() {
     let lab = Lab::new();
     lab.run(async {
         let report = lab.try_load(&["factory-throws", "handlers-b"]).await.expect("the package stays");
@@ -44,7 +44,7 @@ fn a_factory_that_throws_is_reported_with_its_place_in_the_source() {
         let place = error.position.as_ref().expect("a position in the source");
         assert_eq!((place.file.as_str(), place.line), ("factory-throws/index.ts", 7), "{:?}", error.stack);
 
-        // Its registrations are gone, and the other entry lives.
+        // The failed entry's registrations are gone, and the other entry is alive.
         assert!(!lab.host.has_stream_handler(pijs_protocol::StreamSource::Text));
         let outcome = lab.host.emit(Event::new("input").with("text", "x")).await;
         assert_eq!(outcome.answer_field("text").expect("handlers-b answers"), "x b");
@@ -53,7 +53,7 @@ fn a_factory_that_throws_is_reported_with_its_place_in_the_source() {
 }
 
 #[test]
-fn a_default_export_that_is_no_function_is_refused_in_the_words_of_pi() {
+fn a_default_export_that_is_not_a_function_is_refused_with_the_message_of_pi() {
     let lab = Lab::new();
     lab.run(async {
         for name in ["default-object", "named-only"] {
@@ -76,7 +76,7 @@ fn actions_while_loading_throw() {
 }
 
 #[test]
-fn names_that_are_taken_stay_with_the_first() {
+fn the_first_registration_keeps_a_name() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["registers"]).await;

@@ -1,10 +1,10 @@
-//! The host with real realms and real host modules, and a driver that owns time.
+//! Tests of the host with real realms and real host modules, and a driver that controls time.
 
 mod allocations;
 mod calls;
 mod embed;
 mod events;
-// Only there do realms tell their host to look again.
+// Only on Linux do realms tell the host when to poll again.
 #[cfg(target_os = "linux")]
 mod interleaved;
 mod lab;

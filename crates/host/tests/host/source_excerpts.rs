@@ -1,4 +1,4 @@
-//! Source text that an extension sees: in errors that it catches, and of functions.
+//! Tests of the source text that an extension sees, in errors that it catches and of its functions.
 
 use crate::lab::{JumpingTimer, Lab, package_of};
 use pijs_environment::simulated::VirtualClock;
@@ -46,10 +46,10 @@ fn each_package_sees_the_text_of_its_own_functions() {
 }
 
 #[test]
-fn a_package_has_its_functions_looked_for_in_so_much_text() {
+fn the_search_for_functions_of_a_package_is_limited() {
     let lab = Lab::new();
     lab.run(async {
-        // Three modules of a bit less than 2 MB: the third is more than anybody waits for.
+        // Three modules of a bit less than 2 MB each: the third exceeds the limit.
         let filler = "x".repeat((2 << 20) - 200);
         let files: Vec<(String, String)> = (1..=3)
             .map(|number| {
@@ -63,7 +63,7 @@ fn a_package_has_its_functions_looked_for_in_so_much_text() {
 }
 
 #[test]
-fn a_question_without_a_place_is_refused() {
+fn a_request_without_a_position_is_refused() {
     let gate = Gate::builder(
         Policy { mode: Mode::Permissive, ..Policy::default() },
         Places::new("/project", "/home", "/home/.pi/agent", "/tmp"),

@@ -1,4 +1,4 @@
-//! Realms that are stopped: who is answered, what comes back.
+//! Tests of realms that are stopped: their callers are answered, and the extension restarts.
 
 use crate::lab::Lab;
 use pijs_host::{Event, HostOptions, ReportKind};
@@ -27,7 +27,7 @@ fn a_handler_that_never_returns_is_an_error_and_the_next_extension_is_asked() {
 fn every_call_in_flight_is_answered_when_the_realm_ends() {
     let lab = Lab::with(impatient(), &[]);
     lab.run(async {
-        // Both entries live in one realm: what one does ends the other one's call.
+        // Both entries are in one realm, so a stop caused by one ends the call of the other.
         lab.try_load(&["watches-signal", "verdict-hangs"]).await.expect("loads");
         let signal = pijs_host::Signal::new();
         let waiting = lab.host.call_tool("wait", "call_1", json!({}), Some(&signal), |_| {});
@@ -42,7 +42,7 @@ fn every_call_in_flight_is_answered_when_the_realm_ends() {
 }
 
 #[test]
-fn an_extension_that_is_stopped_too_often_is_switched_off() {
+fn an_extension_that_is_stopped_too_often_is_disabled() {
     let lab = Lab::with(impatient(), &[]);
     lab.run(async {
         lab.load(&["verdict-hangs", "handlers-b"]).await;
@@ -94,10 +94,10 @@ fn a_factory_that_never_returns_is_run_once() {
 }
 
 #[test]
-fn what_an_extension_had_is_nobody_else_s_and_it_says_no_when_it_cannot_come_back_whole() {
+fn names_of_a_stopped_extension_stay_reserved_and_a_missing_decider_refuses() {
     let lab = Lab::with(impatient(), &["tool.modify"]);
     lab.run(async {
-        // In one package with an entry that comes back whatever happens.
+        // The extension shares a package with an entry that always loads again.
         lab.try_load(&["guards-and-hangs", "handlers-b"]).await.expect("loads");
         lab.load(&["guards-instead"]).await;
         let call = || Event::new("tool_call").with("toolName", "x").with("input", json!({"seen": []}));
@@ -106,14 +106,14 @@ fn what_an_extension_had_is_nobody_else_s_and_it_says_no_when_it_cannot_come_bac
         assert_eq!(own.len(), 1, "the first has it: {own:?}");
         assert!(lab.host.missed_tools().is_empty() && !lab.host.misses_command("guarded"));
 
-        // Back as it was.
+        // Restarted as before.
         lab.host.emit(Event::new("agent_start")).await;
         lab.host.restarts_done().await;
         let outcome = lab.host.emit(call()).await;
         assert!(outcome.thrown.is_none(), "{:?}", outcome.thrown);
         assert_eq!((owners(), lab.host.missed_tools()), (own, vec![]));
 
-        // Back without the entry that decided.
+        // Restarted without the entry that decided.
         lab.clock.advance_us(2 * 3_600_000_000);
         lab.host.emit(Event::new("agent_start")).await;
         let outcome = lab.host.emit(call()).await;

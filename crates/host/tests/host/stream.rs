@@ -1,4 +1,4 @@
-//! The verdict on streamed deltas.
+//! Tests of verdicts on streamed deltas.
 
 use crate::lab::{Lab, delta, text};
 use pijs_host::{Event, HostOptions, ReportKind, StreamOutcome};
@@ -42,7 +42,7 @@ fn a_new_attempt_starts_with_empty_text() {
 }
 
 #[test]
-fn nobody_hears_until_somebody_registers() {
+fn no_source_has_a_handler_before_a_registration() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["registers"]).await;
@@ -80,7 +80,7 @@ fn tool_arguments_come_with_the_tool_and_its_paths() {
 }
 
 #[test]
-fn an_abort_without_the_capability_does_not_count_and_is_written_down() {
+fn an_abort_without_the_capability_is_ignored_and_recorded() {
     let lab = Lab::with(HostOptions::default(), &[]);
     lab.run(async {
         lab.load(&["verdict-word"]).await;
@@ -91,7 +91,7 @@ fn an_abort_without_the_capability_does_not_count_and_is_written_down() {
 }
 
 #[test]
-fn a_throw_and_nonsense_continue_and_three_strikes_mute() {
+fn exceptions_and_invalid_answers_continue_and_three_strikes_mute() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["verdict-throws"]).await;
@@ -114,7 +114,7 @@ fn a_throw_and_nonsense_continue_and_three_strikes_mute() {
 }
 
 #[test]
-fn a_handler_too_many_hears_nothing() {
+fn a_handler_over_the_limit_is_not_called() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["verdict-crowd"]).await;
@@ -125,7 +125,7 @@ fn a_handler_too_many_hears_nothing() {
 }
 
 #[test]
-fn a_handler_that_never_returns_is_stopped_and_the_session_goes_on() {
+fn a_handler_that_never_returns_is_stopped_and_the_session_continues() {
     let limits = Limits { stream_fuel: 200, ..Limits::default() };
     let lab = Lab::with(HostOptions { limits, ..HostOptions::default() }, &["verdict"]);
     lab.run(async {
@@ -155,7 +155,7 @@ fn a_promise_that_needs_only_microtasks_counts() {
 }
 
 #[test]
-fn a_promise_that_waits_for_the_host_is_said_once_and_continues() {
+fn a_promise_that_waits_for_the_host_is_reported_once_and_continues() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["verdict-async"]).await;
@@ -178,8 +178,8 @@ fn what_was_queued_before_the_delta_runs_before_it() {
         lab.host.emit(Event::new("session_start").with("reason", "startup")).await;
         lab.forget();
         lab.clock.advance_us(10_000);
-        // The timer is due, but it takes its number when the loop next looks: after the delta, which
-        // is queued already.
+        // The timer is due, but gets its sequence number when the loop polls next: after the delta, which // is already
+        // queued.
         lab.host.stream(&text("x"));
         assert_eq!(lab.logs(), ["delta"]);
         lab.until_log("timer").await;
@@ -187,7 +187,7 @@ fn what_was_queued_before_the_delta_runs_before_it() {
 }
 
 #[test]
-fn a_slow_verdict_is_said_once_and_counts() {
+fn a_slow_verdict_is_reported_once_and_takes_effect() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["verdict-slow"]).await;
@@ -203,7 +203,7 @@ fn a_slow_verdict_is_said_once_and_counts() {
 }
 
 #[test]
-fn synchronous_input_beyond_the_patience_ends_the_realm() {
+fn synchronous_input_past_the_deadline_ends_the_realm() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["verdict-slow"]).await;

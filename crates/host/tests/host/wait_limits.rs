@@ -1,4 +1,4 @@
-//! Promises that do not settle, and callers who do not wait for ever.
+//! Tests of promises that do not settle, and of callers that do not wait for them forever.
 
 use crate::lab::Lab;
 use pijs_host::{CommandOutcome, Event, ReportKind, ToolOutcome};
@@ -14,7 +14,7 @@ fn seconds(lab: &Lab) -> u64 {
 }
 
 #[test]
-fn a_hook_under_which_nothing_moves_has_five_seconds() {
+fn a_hook_without_pending_work_times_out_after_five_seconds() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["never-settles"]).await;
@@ -29,7 +29,7 @@ fn a_hook_under_which_nothing_moves_has_five_seconds() {
 }
 
 #[test]
-fn a_timer_that_never_helps_buys_two_minutes() {
+fn a_hook_with_an_armed_timer_times_out_after_two_minutes() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["never-settles"]).await;
@@ -39,7 +39,7 @@ fn a_timer_that_never_helps_buys_two_minutes() {
 }
 
 #[test]
-fn work_takes_as_long_as_it_takes() {
+fn pending_work_has_no_time_limit() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["never-settles"]).await;
@@ -53,7 +53,7 @@ fn work_takes_as_long_as_it_takes() {
 }
 
 #[test]
-fn tools_and_commands_have_a_minute() {
+fn tools_and_commands_time_out_after_a_minute() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["never-settles"]).await;
@@ -66,7 +66,7 @@ fn tools_and_commands_have_a_minute() {
 }
 
 #[test]
-fn a_person_who_may_still_answer_is_waited_for_until_the_abort() {
+fn a_wait_for_user_input_ends_only_after_the_abort() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["never-settles"]).await;
@@ -89,7 +89,7 @@ fn a_person_who_may_still_answer_is_waited_for_until_the_abort() {
 }
 
 #[test]
-fn after_an_abort_nobody_waits_for_a_program_either() {
+fn after_an_abort_a_running_program_does_not_extend_the_wait() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["never-settles"]).await;

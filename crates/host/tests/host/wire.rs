@@ -1,5 +1,5 @@
-//! Everything the host tests put on the wire is held against the generated schemas, as a tape or a worker
-//! process would see it.
+//! Validates everything that the host tests put on the wire against the generated schemas, as a tape or a worker process would
+//! see it.
 
 use jsonschema::Validator;
 use pijs_artifact::Verified;
@@ -41,10 +41,10 @@ fn check_yield(done: &Yield) {
     }
 }
 
-/// Changes what a realm says at the end of a turn, after that was checked.
+/// Changes the messages of a realm at the end of a turn, after they were validated.
 pub(crate) type Meddle = fn(&ExtensionId, &Delivery, &mut Yield);
 
-/// Realms whose wire is checked.
+/// Realms whose messages are validated.
 pub(crate) struct Checked<O = InThread> {
     opener: O,
     meddle: Meddle,
@@ -55,7 +55,7 @@ impl<O> Checked<O> {
         Self::and_then(opener, |_, _, _| ())
     }
 
-    /// Realms in which somebody else has the last word.
+    /// Creates realms whose output `meddle` changes after validation.
     pub(crate) fn and_then(opener: O, meddle: Meddle) -> Self {
         Self { opener, meddle }
     }
@@ -181,9 +181,9 @@ impl SyncHost for CheckedHost<'_> {
     }
 }
 
-/// A check that lets everything pass would prove nothing.
+/// Checks the validator itself: it rejects an invalid message.
 #[test]
 #[should_panic(expected = "payload")]
-fn a_message_that_is_none_is_noticed() {
+fn an_invalid_message_fails_validation() {
     check(&MESSAGE, &serde_json::json!({ "version": "1.0", "type": "tool_call", "payload": { "tool_call_id": 7 } }));
 }

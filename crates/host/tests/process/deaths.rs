@@ -1,4 +1,4 @@
-//! Workers that die: who notices, who is answered with what, what comes back.
+//! Tests of workers that die: every caller gets one answer, and the extension restarts.
 
 use crate::lab::Lab;
 use crate::neighbours::lab;
@@ -13,11 +13,11 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("a_death_between_turns_is_noticed_at_once", a_death_between_turns_is_noticed_at_once),
     ("every_call_in_flight_is_answered_once_with_its_code", every_call_in_flight_is_answered_once_with_its_code),
     ("a_death_during_a_turn_ends_the_waiting_program", a_death_during_a_turn_ends_the_waiting_program),
+    ("the_third_death_leads_to_quarantine_with_one_report", the_third_death_leads_to_quarantine_with_one_report),
     (
-        "the_third_death_brings_quarantine_and_one_word_about_it",
-        the_third_death_brings_quarantine_and_one_word_about_it,
+        "a_death_during_a_restart_is_followed_by_another_restart",
+        a_death_during_a_restart_is_followed_by_another_restart,
     ),
-    ("a_death_while_it_comes_back_is_followed_by_another_try", a_death_while_it_comes_back_is_followed_by_another_try),
     ("loading_again_and_again_grows_nothing", loading_again_and_again_grows_nothing),
 ];
 
@@ -25,7 +25,7 @@ pub(crate) fn crashed() -> Termination {
     Termination::Crashed { detail: "killed by SIGKILL".to_owned() }
 }
 
-/// The workers of this process, oldest first.
+/// Returns the workers of this process, oldest first.
 pub(crate) fn workers() -> Vec<Pid> {
     let me = std::process::id().to_string();
     let mut found: Vec<i32> = fs::read_dir("/proc")
@@ -48,7 +48,7 @@ fn kill_the_only_worker() {
     kill_process(*worker, Signal::KILL).expect("it lives");
 }
 
-/// Waits until a program was asked for.
+/// Waits until the program was called.
 async fn called(lab: &Lab, program: &str) {
     while !lab.calls.lock().expect("no panic").iter().any(|call| call.contains(program)) {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -66,7 +66,7 @@ fn a_death_between_turns_is_noticed_at_once() {
     lab.run(async {
         started(&lab).await;
         kill_the_only_worker();
-        // Nobody asks it anything.
+        // No call is sent to the dead worker.
         lab.until_log("stuck: reload").await;
         let ends: Vec<_> =
             lab.reported().into_iter().filter(|report| matches!(report.kind, ReportKind::Ended(_))).collect();
@@ -103,7 +103,7 @@ fn a_death_during_a_turn_ends_the_waiting_program() {
     let lab = lab(Duration::from_secs(600));
     lab.run(async {
         lab.load(&["stuck"]).await;
-        // The program ends only when its call is cancelled.
+        // The program ends only if its call is cancelled.
         let waits = lab.host.run_command("run", "cancellable");
         let death = async {
             called(&lab, "cancellable").await;
@@ -115,7 +115,7 @@ fn a_death_during_a_turn_ends_the_waiting_program() {
     });
 }
 
-fn the_third_death_brings_quarantine_and_one_word_about_it() {
+fn the_third_death_leads_to_quarantine_with_one_report() {
     let lab = lab(Duration::from_secs(600));
     lab.run(async {
         started(&lab).await;
@@ -132,7 +132,7 @@ fn the_third_death_brings_quarantine_and_one_word_about_it() {
     });
 }
 
-fn a_death_while_it_comes_back_is_followed_by_another_try() {
+fn a_death_during_a_restart_is_followed_by_another_restart() {
     let lab = lab(Duration::from_secs(600));
     let runs = || lab.calls.lock().expect("no panic").iter().filter(|call| call.contains("second")).count();
     lab.run(async {
@@ -143,14 +143,14 @@ fn a_death_while_it_comes_back_is_followed_by_another_try() {
         while runs() < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // Its successor, in the middle of its factory.
+        // Kills the successor, in the middle of its factory.
         kill_the_only_worker();
         lab.until_log("comes-slowly: reload").await;
         assert_eq!(runs(), 3);
     });
 }
 
-/// CI's share of 10,000.
+/// Number of reloads in CI; the long run does 10,000.
 const RELOADS: u32 = 40;
 
 fn loading_again_and_again_grows_nothing() {
@@ -167,7 +167,7 @@ fn loading_again_and_again_grows_nothing() {
                 before = files();
             }
             if round % RELOADS == 0 {
-                // Its output is counted by turn, and limited.
+                // Its output is limited per turn of the agent, so a new turn begins.
                 lab.host.emit(Event::new("agent_start")).await;
             }
             lab.forget();

@@ -1,4 +1,4 @@
-//! Packages that load at the same time: who waits for whom, and what everybody sees of it.
+//! Tests of packages that load concurrently: their order, and the effects that users and other extensions see.
 
 use crate::lab::Lab;
 use pijs_host::{Event, HostOptions, InProcess, InThread, LoadError, LoadReport, OpenRealm, Package};
@@ -11,16 +11,16 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
-    ("a_package_that_waits_holds_up_none_behind_it", a_package_that_waits_holds_up_none_behind_it),
+    ("a_waiting_package_does_not_delay_later_ones", a_waiting_package_does_not_delay_later_ones),
     ("a_package_that_never_ends_its_load_is_left_out_alone", a_package_that_never_ends_its_load_is_left_out_alone),
     (
         "a_package_that_ends_ahead_of_its_turn_is_left_out_alone",
         a_package_that_ends_ahead_of_its_turn_is_left_out_alone,
     ),
-    ("what_is_seen_is_that_of_one_after_the_other", what_is_seen_is_that_of_one_after_the_other),
-    ("only_what_has_not_answered_is_still_loading", only_what_has_not_answered_is_still_loading),
+    ("concurrent_loads_have_the_effects_of_sequential_ones", concurrent_loads_have_the_effects_of_sequential_ones),
+    ("still_loading_lists_packages_without_an_answer", still_loading_lists_packages_without_an_answer),
     ("nothing_is_waited_for_once_the_start_is_given_up", nothing_is_waited_for_once_the_start_is_given_up),
-    ("a_reload_waits_for_no_package_in_front", a_reload_waits_for_no_package_in_front),
+    ("a_reload_does_not_wait_for_earlier_packages", a_reload_does_not_wait_for_earlier_packages),
     ("an_earlier_version_keeps_its_turn_in_a_reload", an_earlier_version_keeps_its_turn_in_a_reload),
 ];
 
@@ -32,7 +32,7 @@ fn processes() -> Lab {
     lab(InProcess::new(ProcessOptions::default()))
 }
 
-/// Takes its time, then claims names and speaks.
+/// Source of a package that runs a program before it claims names and logs.
 const SLOW: &str = r#"
 export default async function (pi: any) {
   pi.events.on("news", (from: string) => console.log(`slow hears ${from}`));
@@ -46,7 +46,7 @@ export default async function (pi: any) {
 }
 "#;
 
-/// Claims these names at once, and speaks before.
+/// Source of a package that logs, then claims the same names at once.
 const QUICK: &str = r#"
 export default async function (pi: any) {
   pi.events.on("news", (from: string) => console.log(`quick hears ${from}`));
@@ -60,7 +60,7 @@ export default async function (pi: any) {
 }
 "#;
 
-/// Fails after it has spoken.
+/// Source of a package that logs and then fails.
 const FAILS: &str = r#"
 export default async function (pi: any) {
   console.log("fails soon");
@@ -72,7 +72,7 @@ export default async function (pi: any) {
 
 const NEVER: &str = "export default () => new Promise(() => {});";
 
-/// Logs in one turn and computes without end in another.
+/// Source of a package that logs in one turn and computes forever in another.
 const ENDLESS: &str = r#"
 export default async function (pi: any) {
   console.log("begins to compute");
@@ -81,7 +81,7 @@ export default async function (pi: any) {
 }
 "#;
 
-/// A package like [`SLOW`], which waits until this program was called.
+/// Returns the source of a package like [`SLOW`] that waits until this program was called.
 fn slow_behind(program: &str) -> String {
     let timer = "new Promise((resolve) => setTimeout(resolve, 50))";
     assert!(SLOW.contains(timer));
@@ -98,7 +98,7 @@ fn commands_of_programs(lab: &Lab) -> Vec<String> {
         .collect()
 }
 
-fn a_package_that_waits_holds_up_none_behind_it() {
+fn a_waiting_package_does_not_delay_later_ones() {
     let lab = processes();
     let slow = slow_behind("quick");
     let reports = lab.run(lab.load_all(&[("slow", &slow), ("quick", QUICK)]));
@@ -129,7 +129,7 @@ fn a_package_that_ends_ahead_of_its_turn_is_left_out_alone() {
     assert!(lab.logs().contains(&"begins to compute".to_owned()), "what it said is kept: {:?}", lab.logs());
 }
 
-/// Everything that users and other extensions see of a start.
+/// All effects of a start that users and other extensions see.
 #[derive(Debug, PartialEq)]
 struct Seen {
     answers: Vec<String>,
@@ -149,7 +149,7 @@ fn seen(lab: &Lab, reports: &[Result<LoadReport, LoadError>]) -> Seen {
             .then(|| format!("{event} {kind} {name} {path}"))
     };
     let reported = lab.reported().into_iter().map(|report| report.to_string());
-    // Extensions hear at the same time, each in its order.
+    // Extensions receive events concurrently, each in its own order.
     let (mut heard, reported): (Vec<String>, Vec<String>) = reported.partition(|line| line.contains(" hears "));
     heard.sort_by(|one, other| one.split(' ').next().cmp(&other.split(' ').next()));
     Seen {
@@ -162,7 +162,7 @@ fn seen(lab: &Lab, reports: &[Result<LoadReport, LoadError>]) -> Seen {
     }
 }
 
-fn what_is_seen_is_that_of_one_after_the_other() {
+fn concurrent_loads_have_the_effects_of_sequential_ones() {
     let sources = [("quick", QUICK), ("slow", SLOW), ("fails", FAILS), ("quick-too", QUICK), ("quick", QUICK)];
     let start = |lab: Lab| {
         let reports = lab.run(async {
@@ -180,7 +180,7 @@ fn what_is_seen_is_that_of_one_after_the_other() {
     }
 }
 
-fn only_what_has_not_answered_is_still_loading() {
+fn still_loading_lists_packages_without_an_answer() {
     let lab = processes();
     let mut states: Vec<Vec<String>> = Vec::new();
     lab.run(async {
@@ -217,7 +217,7 @@ fn nothing_is_waited_for_once_the_start_is_given_up() {
     assert_eq!(taken, 1);
 }
 
-fn a_reload_waits_for_no_package_in_front() {
+fn a_reload_does_not_wait_for_earlier_packages() {
     let lab = processes();
     lab.run(async {
         let slow = slow_behind("quick");
@@ -230,14 +230,14 @@ fn a_reload_waits_for_no_package_in_front() {
     assert_eq!(lab.host.tools()[0].owner.path, "slow/index.ts");
 }
 
-/// One version of a package of the lab.
+/// Creates one version of a package of the lab.
 fn version(lab: &Lab, id: &str, version: &str, source: &str) -> Package {
     let mut package = crate::lab::package_of(id, &[(format!("{id}/index.ts"), source.to_owned())]);
     package.profile.artifact_id = Some(version.to_owned());
     lab.granted(package)
 }
 
-/// Reloads two packages of which the first one fails now, and returns what is seen of that.
+/// Reloads two packages, of which the first one now fails, and returns the visible effects.
 fn reload_of_one_that_fails(lab: &Lab) -> (Vec<String>, Vec<String>, Vec<String>) {
     let given_back = RefCell::new(Vec::new());
     let again = lab.run(async {

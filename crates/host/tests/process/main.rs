@@ -1,5 +1,5 @@
-//! A host whose realms are sealed processes: nobody is held up by anybody. Has a `main` of its own, because
-//! workers are this program once more.
+//! Tests of a host whose realms are sealed processes: no realm blocks another one. Has its own `main`, because workers are this
+//! program started again.
 
 #![cfg(target_os = "linux")]
 
@@ -31,6 +31,6 @@ fn main() -> ExitCode {
                 Ok(())
             })
         });
-    // One after the other: each has workers that want a whole core.
+    // The tests run one after the other, because each has workers that need a whole core.
     libtest_mimic::run(&Arguments { test_threads: Some(1), ..Arguments::from_args() }, trials.collect()).exit_code()
 }

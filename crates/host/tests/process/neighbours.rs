@@ -1,4 +1,4 @@
-//! While one extension runs, the others answer.
+//! Tests that extensions answer while another one is running.
 
 use crate::lab::{Lab, text};
 use crate::wire::Checked;
@@ -16,10 +16,10 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("neighbours_answer_while_fourteen_extensions_are_stuck", neighbours_answer_while_fourteen_extensions_are_stuck),
     ("a_verdict_is_asked_for_while_a_neighbour_is_stuck", a_verdict_is_asked_for_while_a_neighbour_is_stuck),
     ("a_verdict_does_not_wait_for_ever_for_its_own_realm", a_verdict_does_not_wait_for_ever_for_its_own_realm),
-    ("a_program_that_is_waited_for_holds_up_its_caller_alone", a_program_that_is_waited_for_holds_up_its_caller_alone),
+    ("a_synchronous_program_blocks_only_its_caller", a_synchronous_program_blocks_only_its_caller),
 ];
 
-/// Built-in functions that no interrupt stops.
+/// Built-in functions that an interrupt does not stop.
 const STUCK: [&str; 14] = [
     "array-to-string",
     "join",
@@ -37,10 +37,10 @@ const STUCK: [&str; 14] = [
     "join-with",
 ];
 
-/// Questions to the neighbour, of each kind.
+/// Number of calls to the neighbour, of each kind.
 const ROUNDS: usize = 3;
 
-/// Endless fuel, so that only the deadline ends a turn.
+/// Creates a lab with unlimited fuel, so that only the deadline ends a turn.
 pub(crate) fn lab(turn: Duration) -> Lab {
     let limits = Limits { fuel: u64::MAX, stream_fuel: u64::MAX, ..Limits::default() };
     let process = ProcessOptions::default().turns_of(turn);
@@ -48,7 +48,7 @@ pub(crate) fn lab(turn: Duration) -> Lab {
     Lab::watched(options, &["verdict", "exec"], Checked::new(InProcess::new(process)), Impatient)
 }
 
-/// Ends every verdict after a while of real time: the lab's clock stands still meanwhile.
+/// Ends every verdict after 10 s of real time, because the lab's clock does not advance meanwhile.
 struct Impatient;
 
 struct Fuse {
@@ -80,7 +80,7 @@ impl Watch for Fuse {
 }
 
 fn neighbours_answer_while_fourteen_extensions_are_stuck() {
-    // More than the answers take while fourteen workers compute, on a machine that is busy besides.
+    // Longer than the answers take while fourteen workers compute on a busy machine.
     let lab = lab(Duration::from_secs(30));
     let order = RefCell::new(Vec::new());
     lab.run(async {
@@ -93,7 +93,7 @@ fn neighbours_answer_while_fourteen_extensions_are_stuck() {
             let (host, order) = (&lab.host, &order);
             async move {
                 let outcome = host.run_command(&format!("{name}:{}", index + 1), "").await;
-                // Some need so much memory that its limit ends them first.
+                // Some of them exceed the memory limit first.
                 if outcome != CommandOutcome::Ended(Termination::OutOfMemory) {
                     assert_eq!(outcome, CommandOutcome::Ended(deadline()), "{name}");
                     order.borrow_mut().push("killed");
@@ -158,7 +158,7 @@ fn a_verdict_does_not_wait_for_ever_for_its_own_realm() {
     });
 }
 
-fn a_program_that_is_waited_for_holds_up_its_caller_alone() {
+fn a_synchronous_program_blocks_only_its_caller() {
     let lab = lab(Duration::from_secs(600));
     let order = RefCell::new(Vec::new());
     lab.run(async {
@@ -182,7 +182,7 @@ fn a_program_that_is_waited_for_holds_up_its_caller_alone() {
     assert_eq!(order.into_inner(), ["ping", "ping", "ping", "run"]);
 }
 
-/// All of them, side by side.
+/// Runs all futures concurrently.
 async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut pending: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|cx| {

@@ -1,5 +1,5 @@
-//! A long run (Q37, G9): events of three kinds on ten extensions, of which one crashes again and again. Each event is
-//! answered once, and when it is over nothing has grown.
+//! A long run (Q37, G9): events of three kinds on ten extensions, one of which crashes again and again. Each event is answered
+//! once, and no resource has grown at the end.
 
 use crate::deaths::{crashed, workers};
 use crate::lab::{JumpingTimer, host_modules, package_of};
@@ -29,12 +29,12 @@ pub(crate) const TESTS: &[(&str, fn())] = &[(
 )];
 
 const EXTENSIONS: u64 = 10;
-/// The one that crashes: the last, so that what a flag says when it comes back is what it said at first.
+/// The extension that crashes. It is the last one, so that its flags have the same value after a restart as at first.
 const CRASHER: u64 = EXTENSIONS - 1;
 /// Kinds of events, in turn.
 const KINDS: [&str; 3] = ["tool", "hostcall", "timer"];
 
-/// How many events, and after how many of them a worker is killed.
+/// Number of events, and of events between two kills of a worker.
 struct Length {
     events: u64,
     crash_every: u64,
@@ -45,13 +45,13 @@ impl Length {
     const LONG: Self = Self { events: 1_000_000, crash_every: 10_000 };
 }
 
-/// Bytes of this thread's heap that an event may leave behind: one is seen, for buffers that grow now and then. Whatever
-/// is kept of an event is more than a few.
+/// Maximum number of bytes of this thread's heap that remain per event: buffers that grow now and then account for one. Keeping
+/// anything of an event costs more than this.
 const LEFT_PER_EVENT: u64 = 4;
-/// Growth of the memory in use between 5 % and the end, in percent. It is looked at where the run is long enough for it.
+/// Maximum growth of resident memory between 5 % and the end, in percent. Checked only in the long run.
 const GROWTH_PERCENT: u64 = 5;
 
-/// Notes what reaches it, in as much memory for a million calls as for one.
+/// Counts calls, in constant memory.
 #[derive(Default)]
 struct Notes {
     calls: AtomicU64,
@@ -71,19 +71,19 @@ impl Connector for Notes {
     }
 }
 
-/// Ten extensions, a ledger in files, and what was counted.
+/// Ten extensions, a ledger in files, and the counts.
 struct Soak {
     host: Host,
     reports: Reports,
     notes: Arc<Notes>,
     ledger: PathBuf,
     gate: Gate,
-    /// Workers of those that never crash.
+    /// Workers of the extensions that never crash.
     steady: RefCell<Vec<Pid>>,
     next: Cell<u64>,
-    /// Calls that each extension's present realm has begun.
+    /// Number of calls that each extension's current realm has begun.
     begun: RefCell<[u64; EXTENSIONS as usize]>,
-    /// Hostcalls that were answered, and calls that ended with their worker.
+    /// Number of hostcalls that were answered, and of calls that ended with their worker.
     hostcalls: Cell<u64>,
     ended: Cell<u64>,
 }
@@ -92,7 +92,7 @@ impl Soak {
     fn new(folder: &std::path::Path) -> Self {
         let timer = Arc::new(JumpingTimer::new(Arc::new(VirtualClock::starting_at(1_767_323_045_000))));
         let ledger = folder.join("soak.jsonl");
-        // All of it is read at the end.
+        // The whole ledger is read at the end.
         let limits = FileLimits { parts: usize::MAX, ..FileLimits::default() };
         let sink = Arc::new(FileSink::new(Disk::system(), ledger.clone()).limits(limits));
         let gate =
@@ -143,7 +143,7 @@ impl Soak {
         assert_eq!(workers().len() as u64, EXTENSIONS);
     }
 
-    /// One event, from the call to its answer. `None`: its worker was killed meanwhile.
+    /// Runs one event, from the call to its answer. Returns `None` if its worker was killed meanwhile.
     async fn event(&self, number: u64) -> Option<()> {
         let extension = number % EXTENSIONS;
         let kind = KINDS[(number / EXTENSIONS % KINDS.len() as u64) as usize];
@@ -166,7 +166,7 @@ impl Soak {
         }
     }
 
-    /// One event for each extension, all at once.
+    /// Runs one event for each extension, concurrently.
     async fn round(&self, crash: bool) {
         let first = self.next.replace(self.next.get() + EXTENSIONS);
         let kill = async {
@@ -206,7 +206,7 @@ impl Soak {
         self.begun.borrow_mut()[CRASHER as usize] = 0;
     }
 
-    /// Events up to this number.
+    /// Runs events up to this number.
     async fn until(&self, number: u64, crash_every: u64) {
         while self.next.get() < number {
             let round = self.next.get();
@@ -239,7 +239,7 @@ impl Holdings {
     }
 }
 
-/// Kilobytes in use: this process, and the workers that live through it all.
+/// Returns the resident memory of this process and of the workers that never restart, in kilobytes.
 fn resident(steady: &[Pid]) -> u64 {
     let of = |process: &str| {
         let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");

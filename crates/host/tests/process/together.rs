@@ -1,4 +1,4 @@
-//! An extension's effects at deltas that arrived together come in the order of deltas that come alone.
+//! Tests that effects of deltas delivered together come in the same order as with deltas delivered alone.
 
 use crate::lab::{Lab, delta, text};
 use crate::wire::Checked;
@@ -8,19 +8,19 @@ use pijs_protocol::{StreamDelta, StreamSource};
 use pijs_realm::ProcessOptions;
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
-    ("together::all_that_comes_of_deltas_comes_in_its_order", all_that_comes_of_deltas_comes_in_its_order),
-    ("together::what_was_not_asked_about_counts_for_nothing", what_was_not_asked_about_counts_for_nothing),
-    ("together::two_that_listen_hear_each_delta_in_turn", two_that_listen_hear_each_delta_in_turn),
-    ("together::a_realm_that_ends_on_one_is_struck_for_it", a_realm_that_ends_on_one_is_struck_for_it),
+    ("together::effects_of_deltas_keep_their_order", effects_of_deltas_keep_their_order),
+    ("together::the_verdict_on_an_unasked_delta_is_ignored", the_verdict_on_an_unasked_delta_is_ignored),
+    ("together::two_listeners_get_each_delta_in_turn", two_listeners_get_each_delta_in_turn),
+    ("together::a_realm_that_ends_on_a_delta_gets_a_strike", a_realm_that_ends_on_a_delta_gets_a_strike),
 ];
 
-/// Deltas of which nothing comes.
+/// Deltas without any effect.
 const SILENT: [&str; 2] = ["so ", "on "];
 
-/// A lab in which no turn comes too late for its slice, and no worker is slow.
+/// Creates a lab in which no turn starts too late for its slice, and no worker is slow.
 fn lab() -> Lab {
     let verdict = VerdictBudget { slice_us: u64::MAX, ..VerdictBudget::default() };
-    // An endless loop is over soon.
+    // Ends an endless loop soon.
     let limits = Limits { stream_fuel: 200, ..Limits::default() };
     let options = HostOptions { verdict, limits, ..HostOptions::default() };
     Lab::over(options, &["verdict", "exec", "session"], Checked::new(InProcess::new(ProcessOptions::default())))
@@ -38,7 +38,7 @@ fn seen(lab: &Lab, chunk: &str, outcome: &StreamOutcome) -> String {
     )
 }
 
-/// Asks about every delta, `at_once` of them at a time at most, and tells how often it had to.
+/// Asks about every delta, with at most `at_once` of them at a time, and returns the states and the number of calls.
 async fn judge(lab: &Lab, chunks: &[&str], at_once: usize) -> (Vec<String>, usize) {
     let deltas: Vec<StreamDelta> = chunks.iter().map(|chunk| text(chunk)).collect();
     let (mut told, mut asked, mut left) = (Vec::new(), 0, deltas.as_slice());
@@ -59,7 +59,7 @@ async fn judge(lab: &Lab, chunks: &[&str], at_once: usize) -> (Vec<String>, usiz
     (told, asked)
 }
 
-fn all_that_comes_of_deltas_comes_in_its_order() {
+fn effects_of_deltas_keep_their_order() {
     let mut chunks = Vec::new();
     for (number, deed) in
         ["log", "call", "soon", "late", "throw", "stop", "call", "log", "stop"].into_iter().enumerate()
@@ -82,7 +82,7 @@ fn all_that_comes_of_deltas_comes_in_its_order() {
     assert!(asked < chunks.len() * 2 / 3, "{asked} questions about {} deltas", chunks.len());
 }
 
-fn what_was_not_asked_about_counts_for_nothing() {
+fn the_verdict_on_an_unasked_delta_is_ignored() {
     let lab = lab();
     lab.run(async {
         lab.load(&["verdict-mixed"]).await;
@@ -97,14 +97,14 @@ fn what_was_not_asked_about_counts_for_nothing() {
 
         lab.host.stream(&text("d"));
         assert_eq!(lab.host.stream_ahead(&[text("e"), text("stop")]), (StreamOutcome::Continue, 0));
-        // Nobody said that it ended: the next delta is of another attempt.
+        // The host was not told that the attempt ended: the next delta is of another attempt.
         let outcome = lab.host.stream(&delta(2, StreamSource::Text, "f"));
         assert_eq!(outcome, StreamOutcome::Continue, "an abort of another delta is none of this one");
         assert_eq!(lab.ledger_lines("stream.verdict").len(), 0);
     });
 }
 
-fn two_that_listen_hear_each_delta_in_turn() {
+fn two_listeners_get_each_delta_in_turn() {
     let lab = lab();
     lab.run(async {
         lab.load(&["verdict-mixed", "verdict-word"]).await;
@@ -117,7 +117,7 @@ fn two_that_listen_hear_each_delta_in_turn() {
     });
 }
 
-fn a_realm_that_ends_on_one_is_struck_for_it() {
+fn a_realm_that_ends_on_a_delta_gets_a_strike() {
     let lab = lab();
     lab.run(async {
         lab.load(&["verdict-mixed"]).await;
