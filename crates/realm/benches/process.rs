@@ -19,18 +19,18 @@ use support::{NoHost, deliver, delta, host_modules, options};
 /// Deltas per sample series.
 const DELTAS: u64 = 100_000;
 
-/// Hostcalls per sample series.
+/// Synchronous hostcalls per sample series.
 const ASKS: u64 = 20_000;
 
-/// Pauses after which a worker is idle, and shorter ones for comparison.
+/// Number of pauses in a series: long ones, after which a worker is idle, and shorter ones for comparison.
 const PAUSES: u64 = 50;
 const REST: Duration = Duration::from_millis(150);
 const NO_REST: Duration = Duration::from_millis(50);
 
-/// Workers that receive the same reply.
+/// Number of workers that receive the same reply.
 const SEVERAL: usize = 8;
 
-/// Workers that are started.
+/// Number of workers that are started.
 const WORKERS: usize = 100;
 
 fn main() {
@@ -102,7 +102,7 @@ fn turns(realm: &mut dyn Realm, pause: Duration) -> Vec<Duration> {
     (1..=PAUSES).map(sample).collect()
 }
 
-/// Measures one turn.
+/// Measures a single turn.
 fn turn(realm: &mut dyn Realm, seq: u64, channel: &str) -> Duration {
     let begin = Instant::now();
     let mut progress = realm.start(deliver(seq, channel, json!(null)), &mut Mirror);

@@ -1,7 +1,8 @@
-//! Measures how late a worker is killed in a built-in that cannot be interrupted: the fourteen built-ins, each many times.
+//! Measures how late a worker is killed during a built-in function that cannot be interrupted, with many runs of each of the
+//! fourteen.
 //!
 //! `cargo bench -p pijs-realm --bench watchdog` prints percentiles of the time past the deadline, and fails past 50 ms at p99
-//! (G3). It makes 1,000 runs, which take two minutes; with `PIJS_LONG` 10,000.
+//! (G3). It makes 1,000 runs, which take two minutes, or 10,000 with `PIJS_LONG`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark's output")]
 
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
         }
         match progress {
             Progress::Ended(Termination::Timeout { .. }) => late.push(begin.elapsed().saturating_sub(DEADLINE)),
-            // It ran out of memory before its deadline.
+            // The worker ran out of memory before its deadline.
             Progress::Ended(_) => otherwise += 1,
             other => panic!("built-in {} came back: {other:?}", run % BUILTINS),
         }

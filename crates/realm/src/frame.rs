@@ -14,8 +14,8 @@
 //!
 //! A carrier is a `HostCall` or `HostResult` inside the message: its raw bytes are not JSON. A state delta is a header without
 //! values, followed by two more lists of attachments: the JSON of each member, and of each entry. A long one is split over
-//! several frames before the frame of its message. Deltas and empty yields have encodings of their own, because one of each
-//! is sent for every token of a model. Deltas that arrived together are sent together: see [`ToWorker::Deltas`].
+//! several frames before the frame of its message. Deltas and empty yields have separate encodings, because one of each is sent
+//! for every token of a model. Deltas that arrived together are sent together: see [`ToWorker::Deltas`].
 //!
 //! In a header of kind "F" deeply nested values are folded into text (see [`fold`]): only hosts send it, for values that are
 //! deeper than the JSON reader accepts.
@@ -43,10 +43,10 @@ pub const WIRE_VERSION: u32 = 6;
 /// Length of the prefix in bytes.
 pub(crate) const PREFIX: usize = 4;
 
-/// Maximum nesting of a header that is sent.
+/// Maximum nesting of a header.
 const MAX_DEPTH: usize = 512;
 
-/// Bytes of a state delta after which it continues in another frame, so that a frame has room for any message.
+/// Size of a state delta in bytes after which it continues in another frame. A frame then still has room for any message.
 const STATE_BYTES: usize = 16 << 20;
 
 /// Maximum number of values in a header. Each costs its reader about a hundred bytes, even if its text is short.
@@ -67,7 +67,8 @@ const PIECE: usize = 21;
 pub enum ToWorker {
     /// Creates the realm. The first frame; exactly one.
     Open(Box<Open>),
-    /// Evaluates the runtime without sealing the process, to be forked. Replaces [`ToWorker::Open`], which each copy gets.
+    /// Evaluates the runtime without sealing the process, so that the process can be forked. Replaces [`ToWorker::Open`], which
+    /// each copy receives.
     Raise(Box<Open>),
     /// A part of a state delta; the next delivery or reply completes it.
     State(Box<StateDelta>),
@@ -84,13 +85,13 @@ pub enum ToWorker {
         /// The delta.
         delta: StreamDelta,
     },
-    /// Runs deltas, each as a turn of its own, until one has an effect. The others are not run.
+    /// Runs deltas, each as a separate turn, until one has an effect. Later ones are not run.
     Deltas {
-        /// Sequence number of the first one; the others follow it.
+        /// Sequence number of the first delta; the following ones count up from it.
         seq: Seq,
         /// Time at the start of the first turn.
         now: Now,
-        /// Latest start of a turn after the start of the first one, in microseconds.
+        /// Time after the start of the first turn, in microseconds, from which no further turn starts.
         slice_us: u64,
         /// The deltas, at least one.
         deltas: Vec<StreamDelta>,
@@ -102,9 +103,9 @@ pub enum ToWorker {
 pub struct Open {
     /// Limits and facts.
     pub options: RealmOptions,
-    /// Time of the evaluation of the runtime.
+    /// Time at which the runtime is evaluated.
     pub now: Now,
-    /// Artifacts in order: host modules first.
+    /// Artifacts in load order: host modules first.
     pub artifacts: Vec<ArtifactCode>,
 }
 
@@ -117,10 +118,10 @@ pub struct ArtifactCode {
     pub version: String,
     /// Names of the modules.
     pub specifiers: Vec<String>,
-    /// Location of their bytecode in shared memory, if it is there.
+    /// Location of the bytecode in shared memory; `None` if it is in `bytecode`.
     #[serde(rename = "shelved", default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<SharedBytecode>,
-    /// Bytecode of the modules, in the same order, if it is not in shared memory.
+    /// Bytecode of the modules, in the same order; empty if it is in shared memory.
     #[serde(skip)]
     pub bytecode: Vec<Vec<u8>>,
 }
@@ -164,14 +165,14 @@ pub enum FromWorker {
     },
 }
 
-/// Counts deltas whose turns ended with *continue* and without a message or a hostcall.
+/// A number of deltas whose turns ended with *continue*, without a message or a hostcall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
     /// Resource usage of their turns.
     pub usage: Usage,
-    /// Number of them, at least one.
+    /// Number of the deltas, at least one.
     pub count: usize,
-    /// Whether the frames of the next delta's turn follow. Otherwise its turn has not begun.
+    /// Whether the frames of the next delta's turn follow. If not, that turn has not begun.
     pub goes_on: bool,
 }
 
@@ -190,7 +191,7 @@ pub enum FrameError {
         /// Number of bytes.
         bytes: usize,
     },
-    /// An unknown kind for this direction.
+    /// A kind that is unknown in this direction.
     Kind(u8),
     /// An unknown stream source.
     Source(u8),
@@ -251,7 +252,7 @@ enum HeadFromWorker {
 trait Head: Serialize + DeserializeOwned {
     fn carriers(&mut self) -> Vec<&mut Attachments>;
 
-    /// Returns the state delta, whose JSON texts follow the header unparsed.
+    /// Returns the state delta, if the message has one. Its JSON texts follow the header unparsed.
     fn state(&mut self) -> Option<&mut StateDelta> {
         None
     }
@@ -389,7 +390,7 @@ pub fn frame_length(bytes: &[u8]) -> Result<Option<usize>, FrameError> {
     Ok(Some(length))
 }
 
-/// Encodes a delta without taking it.
+/// Encodes a delta by reference.
 pub(crate) fn encode_delta(seq: Seq, now: Now, delta: &StreamDelta, out: &mut Vec<u8>) -> Result<(), FrameError> {
     framed(out, DELTA, |out| {
         put_turn(out, seq, now);
@@ -397,7 +398,7 @@ pub(crate) fn encode_delta(seq: Seq, now: Now, delta: &StreamDelta, out: &mut Ve
     })
 }
 
-/// Encodes deltas without taking them.
+/// Encodes deltas by reference.
 pub(crate) fn encode_deltas(
     seq: Seq,
     now: Now,
@@ -535,7 +536,7 @@ fn decode_message<H: Head>(mut cursor: Cursor<'_>, is_folded: bool) -> Result<H,
     Ok(head)
 }
 
-/// Writes prefix, kind and body; restores `out` when the body fails or is too long.
+/// Writes prefix, kind and body. Restores `out` if the body fails or is too long.
 fn framed(
     out: &mut Vec<u8>,
     kind: u8,
@@ -578,7 +579,7 @@ fn put_all<'a>(out: &mut Vec<u8>, all: impl ExactSizeIterator<Item = &'a [u8]>) 
     Ok(())
 }
 
-/// The unread rest of a frame.
+/// The part of a frame that was not read yet.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {

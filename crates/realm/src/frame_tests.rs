@@ -1,4 +1,4 @@
-//! Tests that frames survive a round trip, and that other bytes are refused.
+//! Tests that frames survive a round trip and that other bytes are rejected.
 
 use super::*;
 use pijs_protocol::wire::{EntriesDelta, Json, Limits, MESSAGE_BYTES, MESSAGE_VALUES, Size, StateDelta};
@@ -120,7 +120,7 @@ fn attachments_return_to_the_message_they_came_with() {
     back(FromWorker::Yielded(Yield { messages, ..Yield::default() }));
 }
 
-/// State texts cross unparsed: of any depth, and with any number of values.
+/// State texts are transferred unparsed, at any depth and with any number of values.
 #[test]
 fn the_state_is_not_parsed_on_the_way() {
     let long = Json::from(json!({ "many": vec![0; MAX_VALUES + 1] }));
@@ -130,7 +130,7 @@ fn the_state_is_not_parsed_on_the_way() {
     there(ToWorker::Deliver(Box::new(Delivery { seq: Seq(7), now: Now::default(), task, state: Some(state) })));
 }
 
-/// Each part of a long state delta fits into a frame, and joined they equal the original.
+/// Each part of a long state delta fits into a frame, and the joined parts equal the original.
 #[test]
 fn a_long_change_of_the_state_comes_in_parts() {
     let text = |bytes: usize| Json::from(json!("y".repeat(bytes - 2)));

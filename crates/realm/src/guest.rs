@@ -1,6 +1,6 @@
 //! Runs the code of a realm: JavaScript, or a WebAssembly component, depending on the modules.
 //!
-//! Both thread and worker use it.
+//! Thread realms and workers both use it.
 
 #[cfg(target_os = "linux")]
 use pijs_artifact::COMPONENT_SCHEME;
@@ -11,7 +11,7 @@ use pijs_protocol::{Delivery, Now, Seq, StreamDelta, Termination, Yield};
 use std::fmt;
 use std::sync::Arc;
 
-/// The reason why a realm could not be created.
+/// Reason why a realm could not be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuestError {
     /// The QuickJS realm could not be created.
@@ -65,7 +65,7 @@ pub(crate) enum Guest {
 }
 
 impl Guest {
-    /// Creates the guest for the modules. Runs none of their code; a process can seal itself afterwards.
+    /// Creates the guest for the modules without running their code, so that a process can seal itself first.
     pub(crate) fn new(options: &RealmOptions, modules: Vec<Arc<Verified>>) -> Result<Self, GuestError> {
         if is_component(&modules) {
             return Self::component(options, &modules[0]);
@@ -128,7 +128,7 @@ impl Guest {
         }
     }
 
-    /// Returns pages without allocations to the system.
+    /// Returns empty heap pages to the system.
     #[cfg(target_os = "linux")]
     pub(crate) fn trim_heap(&self) {
         match self {
@@ -138,7 +138,7 @@ impl Guest {
         }
     }
 
-    /// Returns all memory that is not needed until the next turn.
+    /// Returns all memory to the system that is not needed until the next turn.
     #[cfg(target_os = "linux")]
     pub(crate) fn release_idle_memory(&self) {
         match self {

@@ -1,8 +1,8 @@
 //! Runs realms in this thread or in sealed worker processes, behind one trait.
 //!
 //! A caller of [`Realm`] does not see whether the engine runs in this thread ([`ThreadRealm`]) or in a sealed process
-//! (`ProcessRealm`, on Linux). A thread answers [`Realm::start`] with the end of the turn; a process may answer
-//! [`Progress::Running`], and is then resumed when its [`Attention`] says so, with the caller's [`Patience`].
+//! (`ProcessRealm`, on Linux). In a thread, [`Realm::start`] returns at the end of the turn. A process may return
+//! [`Progress::Running`]; the caller then resumes it on the events of its [`Attention`], with a [`Patience`].
 //!
 //! | module | contents |
 //! |---|---|
@@ -14,14 +14,14 @@
 //!
 //! Invariant: after [`Progress::Ended`] a realm is discarded and never entered again.
 //!
-//! The readable state crosses as a delta, as JSON text that is not parsed on the way. Messages have a size limit of their own
+//! The readable state crosses as a delta, as JSON text that is not parsed on the way. Messages have a separate size limit
 //! ([`MESSAGE_BYTES`](pijs_protocol::wire::MESSAGE_BYTES)), which the sender enforces: the dispatcher for results of hostcalls,
 //! the host for everything else. State and message together therefore fit into frames.
 //!
-//! Deltas that have arrived together cross in one frame ([`Realm::stream_ahead`]), and the worker answers how many passed. The
+//! Deltas that arrived together are sent in one frame ([`Realm::stream_ahead`]), and the worker reports how many passed. The
 //! worker stops at the first delta that causes more than *continue* (a message, a hostcall, an abort, an error). The host keeps
 //! the frames of that turn until it requests that delta, so every effect happens in the same order as with single deltas. The
-//! number of deltas in a frame grows while they pass (1, 4, 16, 64, 256) and falls to 1 when one does not.
+//! number of deltas in a frame grows while they pass (1, 4, 16, 64, 256) and falls to 1 when a delta does not pass.
 
 #![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -69,7 +69,7 @@ pub enum Progress {
 /// Time that [`Realm::resume`] may block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// Polls once.
+    /// Polls once and does not block.
     Poll,
     /// Blocks at most this long.
     AtMost(Duration),
@@ -78,9 +78,9 @@ pub enum Patience {
 /// The result of [`Realm::stream_ahead`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Streamed {
-    /// The end of the first delta's turn.
+    /// Yield of the first delta's turn.
     pub done: Yield,
-    /// Number of further deltas that passed: with *continue*, and without a message or a hostcall.
+    /// Number of further deltas that passed: they ended with *continue*, without a message or a hostcall.
     pub passed: usize,
     /// Whether the turn of the next delta has begun. Its effects are unknown until [`Realm::resume`].
     pub goes_on: bool,
@@ -101,7 +101,7 @@ pub trait Realm {
     /// Continues a macrotask that returned [`Progress::Running`].
     fn resume(&mut self, host: &mut dyn SyncHost, patience: Patience) -> Progress;
 
-    /// Delivers the reply to a hostcall for which [`SyncHost::begin`] returned none; then resume. Only for a process.
+    /// Delivers the reply to a hostcall for which [`SyncHost::begin`] returned `None`; then resume. Has no effect in a thread.
     fn answer(&mut self, _reply: SyncReply) {}
 
     /// Runs a streamed delta to its end, while the provider's stream is paused.
@@ -113,10 +113,10 @@ pub trait Realm {
         host: &mut dyn SyncHost,
     ) -> Result<Yield, Termination>;
 
-    /// Runs the first delta to its end, and then further ones as long as each only continues, each as a turn of its own. Runs at
-    /// most [`Realm::lookahead`] after the first, and begins no turn later than `slice` after it.
+    /// Runs the first delta to its end, and then further ones, each as a separate turn, while they end with *continue*. Runs at
+    /// most [`Realm::lookahead`] further ones, and begins no turn later than `slice` after the first.
     ///
-    /// A realm in this thread runs only the first, because crossing costs nothing there.
+    /// A realm in this thread runs only the first, because sending a delta costs nothing there.
     fn stream_ahead(
         &mut self,
         seq: Seq,
@@ -142,7 +142,7 @@ pub trait Realm {
         None
     }
 
-    /// Returns the event that the running turn waits for; then resume. `None` without a running turn.
+    /// Returns the event that the running turn waits for; resume the realm when it happens. `None` without a running turn.
     #[cfg(target_os = "linux")]
     fn attention(&self) -> Option<Attention> {
         None

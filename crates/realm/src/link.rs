@@ -1,13 +1,13 @@
 //! One end of the socket between a host and a worker, which sends and receives whole frames.
 //!
 //! The two sides take turns, so one of them always reads. A host must not rely on that: [`Link::queue`] and [`Link::flush`] send
-//! without blocking, and [`Link::receive`] can poll. Where it blocks, a host's socket has a short time-out, after which [`Link`]
-//! asks the caller whether to continue; a worker's socket has none.
+//! without blocking, and [`Link::receive`] can poll. Blocking calls on a host's socket have a short time-out, after which
+//! [`Link`] asks the caller whether to continue; a worker's socket has none.
 //!
 //! A wake-up takes longer than most turns. While the other side answers quickly, a reader therefore polls for a while before it
-//! sleeps, and stops polling after the first failure. On a busy machine polling costs more than it saves: the scheduler takes the
-//! core away from the poller, for milliseconds, and prefers threads that slept. Then a reader does not poll for a number of
-//! frames ([`BusyCore`]).
+//! sleeps, and stops polling after the first failure. On a busy machine polling costs more than it saves: the scheduler prefers
+//! threads that slept, and takes the core away from the poller for milliseconds. After that a reader does not poll for a number
+//! of frames ([`BusyCore`]).
 
 #![expect(clippy::disallowed_methods, reason = "polling stops by the clock of the machine; no turn sees it")]
 
@@ -16,28 +16,30 @@ use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// Bytes per read without a longer frame in progress. Each of many idle workers holds a buffer of this size.
+/// Size of a read in bytes, unless a longer frame is in progress. Each of many idle workers has a buffer of this size.
 const READ_BYTES: usize = 4 << 10;
 
-/// Buffers larger than this are freed after the frame that needed them.
+/// Size in bytes above which a buffer is freed after the frame that needed it.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// Maximum time of a quick answer, and polling time for the next one: a few times the cost of a wake-up on a virtual machine.
+/// Maximum time of an answer that counts as quick, and time to poll for the next one: a few times the cost of a wake-up on a
+/// virtual machine.
 const QUICK: Duration = Duration::from_micros(100);
 
-/// Polls before the thread yields the core. The scheduler tends to put two threads that wake each other on one core, where each
-/// would poll in vain for all of [`QUICK`]. An answer to a delta arrives sooner, and yielding is a system call.
+/// Number of polls before the thread yields the core. The scheduler tends to put two threads that wake each other on one core,
+/// where each would poll in vain for all of [`QUICK`]. The answer to a delta usually arrives sooner, and yielding is a system
+/// call.
 const POLLS_BEFORE_YIELD: u32 = 24;
 
 /// Minimum duration of a yield during which another thread ran.
 const SWITCH_TIME: Duration = Duration::from_micros(3);
-/// Frames in a row that arrived only after another thread ran on this core: the other side shares it.
+/// Number of consecutive frames that arrived only after another thread ran on this core, which shows that both ends share it.
 const SHARED_FRAMES: u32 = 8;
-/// Excess of the polling time that shows that another thread had this core for a whole time slice.
+/// Time beyond the polling time which shows that another thread had this core for a whole time slice.
 const CORE_LOST: Duration = Duration::from_micros(500);
-/// Frames without polling after the core was lost: the first time, and at most.
+/// Number of frames without polling after the core was lost: the initial and the maximum value.
 const POLL_PAUSE: (u32, u32) = (16, 4096);
-/// Minimum interval between two moves of one end to another core.
+/// Minimum interval between two moves of an end to another core.
 const MOVE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A stream socket.
@@ -50,18 +52,18 @@ pub(crate) trait Pipe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PipeWait {
     Never,
-    /// Blocks until data arrives or the end counts as idle, as the pipe defines it.
+    /// Blocks until data arrives or this end counts as idle, as the pipe defines it.
     UntilIdle,
     /// Blocks until the socket's time-out.
     UntilTimeout,
 }
 
-/// The reason why no frame was received.
+/// Reason why no frame was received.
 #[derive(Debug)]
 pub(crate) enum LinkError {
     /// The other side has closed the socket.
     Closed,
-    /// The caller did not continue to wait.
+    /// The caller decided not to wait any longer.
     GaveUp,
     /// The other side sent an invalid frame, or this side tried to send one.
     Frame(FrameError),
@@ -71,7 +73,7 @@ pub(crate) enum LinkError {
 pub(crate) struct Link<P> {
     pipe: P,
     inbox: Vec<u8>,
-    /// Start of the unread bytes in `inbox`.
+    /// Index of the first unread byte in `inbox`.
     begin: usize,
     end: usize,
     outbox: Vec<u8>,
@@ -81,13 +83,13 @@ pub(crate) struct Link<P> {
     has_cores: bool,
     /// Whether the last answer was quick.
     is_quick: bool,
-    /// Moves this end away from a core that it shares with the other; `None` for an end that may not move.
+    /// Moves this end away from a core that it shares with the other end; `None` for an end that must not move.
     sharing: Option<CoreSharing>,
     busy: BusyCore,
     frames: Frames,
 }
 
-/// Counts the frames of one end: their wake-ups are most of the cost of a short turn.
+/// Numbers of frames of one end: their wake-ups are most of the cost of a short turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Frames {
     /// Frames from this end.
@@ -98,17 +100,17 @@ pub struct Frames {
 
 /// Decides when a thread leaves the core that it shares with the thread it waits for.
 ///
-/// Time is an argument, so the decision depends on nothing but the observations.
+/// Time is an argument, so the decision depends only on the observations.
 #[derive(Debug, Default)]
 struct CoreSharing {
     /// Consecutive frames that arrived only after another thread had run on this core.
     shared: u32,
-    /// Time of the last move.
+    /// Time of the last move; `None` before the first.
     left: Option<Instant>,
 }
 
 impl CoreSharing {
-    /// Records whether another thread ran on this core before a frame arrived at `now`. Returns whether to move.
+    /// Records a frame that arrived at `now`, and whether another thread ran on this core before. Returns whether to move.
     fn observe(&mut self, is_shared: bool, now: Instant) -> bool {
         self.shared = if is_shared { self.shared + 1 } else { 0 };
         let is_due = self.left.is_none_or(|left| now.saturating_duration_since(left) > MOVE_INTERVAL);
@@ -120,7 +122,7 @@ impl CoreSharing {
     }
 }
 
-/// Decides whether a reader polls for the next frame before it sleeps, on a contended core.
+/// Decides whether a reader on a contended core polls for the next frame before it sleeps.
 ///
 /// Each time the core is lost during polling, polling pauses for twice as many frames as the last time.
 #[derive(Debug, Default)]
@@ -170,8 +172,9 @@ impl<P: Pipe> Link<P> {
         }
     }
 
-    /// Lets this end move to another core than the other end: the scheduler puts a woken thread on its waker's core, where the
-    /// two alternate although another core is idle. For a thread that may set its affinity, which a sealed worker may not.
+    /// Lets this end move to a core that the other end does not use: the scheduler puts a woken thread on its waker's core, where
+    /// the two alternate although another core is idle. Only for a thread that may set its affinity, which a sealed worker may
+    /// not.
     #[cfg(target_os = "linux")]
     pub(crate) fn with_core_sharing(mut self) -> Self {
         self.sharing = self.has_cores.then(CoreSharing::default);
@@ -187,7 +190,7 @@ impl<P: Pipe> Link<P> {
         self.begin < self.end
     }
 
-    /// Polls for data of the other side.
+    /// Returns whether the other side has sent data, without reading it.
     pub(crate) fn peek(&mut self) -> Result<bool, LinkError> {
         if self.has_unread() {
             return Ok(true);
@@ -200,7 +203,8 @@ impl<P: Pipe> Link<P> {
         }
     }
 
-    /// Receives the next frame, without its prefix. Calls `go_on` after each unsuccessful poll.
+    /// Receives the next frame, without its prefix. Calls `go_on` after each unsuccessful poll, which decides whether to
+    /// continue.
     pub(crate) fn receive(
         &mut self,
         wait: PipeWait,
@@ -267,7 +271,7 @@ impl<P: Pipe> Link<P> {
             (self.begin, self.end) = (0, self.end - self.begin);
         }
         if self.end == self.inbox.len() {
-            // At most twice the received bytes, never the announced length: an allocation has to cost the sender bytes.
+            // At most twice the received bytes, not the announced length: a sender has to send bytes to make this side allocate.
             let room = (self.inbox.len() * 2).min((PREFIX + length).max(READ_BYTES)).min(PREFIX + MAX_FRAME);
             self.inbox.resize(room, 0);
         }
@@ -297,7 +301,7 @@ impl<P: Pipe> Link<P> {
         }
     }
 
-    /// Appends the output of `encode` to the unsent bytes. Queues nothing when it fails.
+    /// Appends the output of `encode` to the unsent bytes. If `encode` fails, nothing is queued.
     pub(crate) fn queue(
         &mut self,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), FrameError>,
@@ -342,7 +346,7 @@ fn has_cores() -> bool {
     return false;
 }
 
-/// Moves this thread to another core. Its affinity is the same afterwards.
+/// Moves this thread to another core. Its affinity is unchanged afterwards.
 fn move_to_another_core() {
     #[cfg(target_os = "linux")]
     {
@@ -370,7 +374,7 @@ fn try_again(error: &io::Error, go_on: &mut impl FnMut() -> ControlFlow<()>) -> 
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(LinkError::GaveUp),
         },
-        // A broken pipe or a reset; after any other error the connection is unusable, too.
+        // The pipe is broken or was reset. After any other error the connection is unusable, too.
         _ => Err(LinkError::Closed),
     }
 }
@@ -386,7 +390,7 @@ mod tests {
     struct ScriptedPipe {
         reads: RefCell<VecDeque<io::Result<Vec<u8>>>>,
         written: RefCell<Vec<u8>>,
-        /// Bytes that it accepts without blocking.
+        /// Number of bytes that the pipe accepts without blocking.
         room: Cell<usize>,
     }
 
@@ -412,7 +416,7 @@ mod tests {
         }
     }
 
-    /// Never sends anything.
+    /// A pipe that never sends anything.
     struct SilentPipe;
 
     impl Pipe for SilentPipe {

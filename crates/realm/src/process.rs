@@ -1,20 +1,20 @@
 //! A realm in a sealed worker process.
 //!
-//! [`ProcessRealm::open`] starts the running program once more as a worker (see [`worker`](crate::worker)), with a socket as
-//! stdin and nothing else: no environment but `TZ`, no other file, `/` as its folder, a process group of its own. A turn is one
-//! frame in each direction, with synchronous hostcalls in between.
+//! [`ProcessRealm::open`] starts another process of the running program as a worker (see [`worker`](crate::worker)). It has a
+//! socket as stdin and no other file, only `TZ` in its environment, `/` as its folder, and a separate process group. A turn is
+//! one frame in each direction, with synchronous hostcalls in between.
 //!
-//! A turn that does not end at once continues on its own ([`Progress::Running`]): the host does other work and resumes it when
-//! [`Realm::attention`] says so. No function then blocks on a worker, neither to read nor to write. Only [`ProcessRealm::open`],
-//! [`Opening::finish`] and [`Realm::stream`] block.
+//! A turn that does not end at once continues in the background ([`Progress::Running`]): the host does other work and resumes the
+//! turn on the event that [`Realm::attention`] returns. No function then blocks on a worker, neither to read nor to write. Only
+//! [`ProcessRealm::open`], [`Opening::finish`] and [`Realm::stream`] block.
 //!
 //! Starting a process takes longer than anything else here. A host that expects to need a realm starts a [`Spare`] in advance; a
 //! host that needs many forks them from a [`Zygote`].
 //!
 //! Invariant: every turn ends. The worker's own fuel and job limits end it with an error; a worker past its deadline (some
-//! built-ins of the engine cannot be interrupted) gets a grace period of 25 ms and then SIGKILL. Time that the host takes to
-//! answer does not count, the frames themselves do, so that a worker cannot gain time by sending many. The death of a worker ends
-//! the realm with a reason; dropping a realm kills and reaps its worker.
+//! built-ins of the engine cannot be interrupted) gets a grace period of 25 ms and then SIGKILL. The time that the host takes to
+//! answer does not count. The time to read frames does, so that a worker cannot gain time by sending many. The death of a worker
+//! ends the realm with a reason; dropping a realm kills and reaps its worker.
 //!
 //! Workers die with the thread that started them. A turn that has not ended after [`ProcessOptions::first`] returns
 //! [`Progress::Running`]; the realm accepts nothing else until it ends.
@@ -63,7 +63,7 @@ use zygote::ZygoteSetup;
 /// Interval at which a blocked wait checks its deadline; bounds the delay of a kill.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Time for which a resumed turn is served without a break: a sequence of calls that are answered at once.
+/// Maximum time for which a resumed turn is served without a break, while its calls are answered at once.
 const SLICE: Duration = Duration::from_millis(2);
 
 /// Time to wait for the worker's next message after a reply.
@@ -94,21 +94,21 @@ pub struct ProcessRealm {
     /// Whether the last poll ended while the worker was still sending.
     is_sending: bool,
     batch: DeltaBatch,
-    /// Whether the running turn is that of a delta that the host has not requested yet.
+    /// Whether the running turn belongs to a delta that the host has not requested yet.
     is_held: bool,
     ended: Option<Termination>,
 }
 
-/// The time for which [`ProcessRealm::go_on`] serves a turn.
+/// Limit of the time for which [`ProcessRealm::go_on`] serves a turn.
 #[derive(Debug, Clone, Copy)]
 enum ServeLimit {
     /// Until its end.
     End,
     /// Until a point in time.
     Moment {
-        /// Latest end of waiting.
+        /// Latest time at which it stops waiting.
         wait: Instant,
-        /// Latest end of serving.
+        /// Latest time at which it stops serving.
         serve: Instant,
     },
 }
@@ -118,16 +118,12 @@ pub struct Spare {
     worker: WorkerProcess,
     socket: UnixStream,
     options: ProcessOptions,
-    /// Options of the zygote, for a fork.
+    /// Options of the zygote, if the worker is a fork.
     setup: Option<Arc<ZygoteSetup>>,
 }
 
 impl Spare {
-    /// Starts a worker. It dies with the thread that calls this, at the latest.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ProcessError::Spawn`], and [`ProcessError::NoWorker`] in a worker.
+    /// Starts a worker. At the latest, the worker dies with the calling thread.
     pub fn start(options: ProcessOptions) -> Result<Self, ProcessError> {
         let (worker, socket) = WorkerProcess::start(&options, POLL_INTERVAL)?;
         Ok(Self { worker, socket, options, setup: None })
@@ -138,14 +134,14 @@ impl Spare {
         self.worker.id()
     }
 
-    /// Returns itself if the worker still runs.
+    /// Returns the worker if it still runs.
     #[must_use]
     pub fn alive(mut self) -> Option<Self> {
         self.worker.is_alive().then_some(self)
     }
 
-    /// Gives it `modules` (host modules first) to create a realm. A fork of a [`Zygote`] with other options or another runtime is
-    /// replaced by a new worker.
+    /// Sends the worker `modules` (host modules first) to create a realm. A fork of a [`Zygote`] with other options or another
+    /// runtime is replaced by a new worker.
     ///
     /// # Errors
     ///
@@ -155,11 +151,11 @@ impl Spare {
             Some(setup) if !setup.matches(options, modules) => {
                 return Self::start(self.options.clone())?.open(options, modules, now);
             }
-            // The runtime, which is the first.
+            // A forked worker already has the runtime, which comes first.
             Some(_) => 1,
             None => 0,
         };
-        // The last artifact is the extension's own, which no other worker needs: it is passed in memory that is not kept.
+        // The last artifact is the extension's, which no other worker needs: it is passed in memory that is not kept.
         let shared = modules.len().saturating_sub(1).max(1) - known;
         self.send_setup(options, &modules[known..], shared, now, ToWorker::Open).map(Opening)
     }
@@ -218,7 +214,7 @@ impl Spare {
 pub struct Opening(ProcessRealm);
 
 impl Opening {
-    /// Waits until the realm has evaluated the runtime; also returns the yield of that.
+    /// Waits until the realm has evaluated the runtime, and also returns the yield of that turn.
     ///
     /// # Errors
     ///
@@ -238,9 +234,9 @@ impl Opening {
 }
 
 impl ProcessRealm {
-    /// Starts a worker, gives it `modules` (host modules first) and lets it evaluate the runtime.
+    /// Starts a worker, sends it `modules` (host modules first) and lets it evaluate the runtime.
     ///
-    /// Also returns the yield of the runtime. The worker dies with the thread that calls this, at the latest.
+    /// Also returns the yield of the runtime. At the latest, the worker dies with the calling thread.
     ///
     /// # Errors
     ///
@@ -264,7 +260,7 @@ impl ProcessRealm {
     ///
     /// # Errors
     ///
-    /// Fails when the worker has ended, and without `/proc`.
+    /// Fails if the worker has ended, or if there is no `/proc`.
     pub fn restrictions(&self) -> io::Result<Restrictions> {
         Restrictions::of(self.worker.id())
     }
@@ -292,7 +288,7 @@ impl ProcessRealm {
             Ok(FromWorker::Hello { wire }) => format!("uses version {wire} of the wire format, not {WIRE_VERSION}"),
             Ok(_) => "did not send a hello first".to_owned(),
             Err(Termination::Timeout { .. }) => format!("sent nothing within {:?}", self.options.hello),
-            // Killed by another process or the system, which says nothing about the program.
+            // Another process or the system killed the worker, which allows no conclusion about the program.
             Err(reason @ Termination::Crashed { .. }) if self.worker.was_killed() => {
                 return Err(ProcessError::Ended(reason));
             }
@@ -342,7 +338,7 @@ impl ProcessRealm {
         message.map_err(|error| self.link_failed(&error))
     }
 
-    /// Continues the turn until it ends; `None` when it does not end in time.
+    /// Continues the turn until it ends; `None` if that takes longer than `until`.
     fn go_on(&mut self, host: &mut dyn SyncHost, mut until: ServeLimit) -> Option<Result<Yield, Termination>> {
         loop {
             match self.next_frame(until)? {
@@ -354,7 +350,7 @@ impl ProcessRealm {
                 Ok(FromWorker::Call(call)) => {
                     self.batch.note_call();
                     let mut turn = self.turn();
-                    // A worker that makes calls without end never causes a time-out of the wait.
+                    // A worker that makes calls without end never lets the wait time out, so the clock is checked here as well.
                     if turn.check(&self.stop, self.options.grace).is_break() {
                         return Some(Err(self.link_failed(&LinkError::GaveUp)));
                     }
@@ -382,7 +378,7 @@ impl ProcessRealm {
         }
     }
 
-    /// Sends unsent bytes and waits for a frame; `None` when `until` is reached first.
+    /// Sends unsent bytes and waits for a frame; `None` if `until` is reached first.
     fn next_frame(&mut self, until: ServeLimit) -> Option<Result<FromWorker, LinkError>> {
         let (mut turn, grace) = (self.turn(), self.options.grace);
         let Self { link, socket, stop, .. } = self;
@@ -415,7 +411,7 @@ impl ProcessRealm {
         }
     }
 
-    /// Ends the turn. Another message of the worker violates the protocol.
+    /// Ends the turn. Any other message of the worker would violate the protocol.
     fn yielded(&mut self, done: Yield) -> Result<Yield, Termination> {
         self.stop.disarm();
         self.turn = None;
@@ -446,7 +442,7 @@ impl ProcessRealm {
         self.queue(|out| ToWorker::Reply(Box::new(reply)).encode(out))
     }
 
-    /// Continues to the end of the turn.
+    /// Continues the turn to its end.
     fn finish(&mut self, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
         self.go_on(host, ServeLimit::End)
             .unwrap_or_else(|| unreachable!("without a limit only the deadline ends the wait"))
@@ -462,7 +458,7 @@ impl ProcessRealm {
             self.turn = Some(turn);
         }
         if self.turn().is_call_pending() {
-            // Only a stop or a death can end it before the reply.
+            // Only a stop or the death of the worker can end it before the reply.
             let mut turn = self.turn();
             let dies = turn.check(&self.stop, self.options.grace).is_break();
             self.turn = Some(turn);
@@ -476,7 +472,7 @@ impl ProcessRealm {
                 Ok(_) => Progress::Running,
             };
         }
-        // A worker that has just sent a message sends the next one sooner than a watch is set up.
+        // A worker that has just sent a message sends the next one sooner than the host could watch for it.
         let patience = if std::mem::take(&mut self.is_sending) { patience.max(REPLY_WAIT) } else { patience };
         let now = Instant::now();
         match self.go_on(host, ServeLimit::Moment { wait: now + patience, serve: now + patience.max(SLICE) }) {
@@ -510,7 +506,7 @@ impl ProcessRealm {
         self.end(reason)
     }
 
-    /// Ends the realm permanently; the first reason stays.
+    /// Ends the realm permanently. If it has already ended, the first reason stays.
     fn end(&mut self, reason: Termination) -> Termination {
         self.worker.bury();
         self.turn = None;
@@ -519,7 +515,7 @@ impl ProcessRealm {
     }
 }
 
-/// Waits until a socket is ready, for at most this long.
+/// Waits until a socket is ready, but at most for `patience`.
 fn ready(socket: &UnixStream, flags: PollFlags, patience: Duration) {
     let patience = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
     // The next poll of the socket shows the cause.
@@ -543,7 +539,7 @@ fn code(verified: &Verified, in_shared_code: Option<usize>) -> ArtifactCode {
 impl Realm for ProcessRealm {
     fn start(&mut self, delivery: Delivery, host: &mut dyn SyncHost) -> Progress {
         if self.ended.is_none() {
-            // Data that it sends between turns is not an answer.
+            // Data that arrives between turns is not an answer.
             match self.link.peek() {
                 Ok(true) if guard!(RealmTurns) => {
                     let detail = "the worker sent data between turns".to_owned();
@@ -556,7 +552,7 @@ impl Realm for ProcessRealm {
             if let Err(reason) = self.queue(|out| ToWorker::Deliver(Box::new(delivery)).encode(out)) {
                 return Progress::Ended(reason);
             }
-            // Starts here: the time to encode megabytes is not the worker's.
+            // The turn starts here, so that the time to encode megabytes is not charged to the worker.
             self.begin(longest);
         }
         self.progress(host, self.options.first)
@@ -577,7 +573,7 @@ impl Realm for ProcessRealm {
     }
 
     fn answer(&mut self, reply: SyncReply) {
-        // A realm that ended needs no reply.
+        // A realm that has ended needs no reply.
         if self.turn.is_some_and(|turn| turn.is_call_pending()) {
             // The next poll of the turn reports an error.
             let _ = self.reply(reply);
@@ -622,7 +618,7 @@ impl Realm for ProcessRealm {
         self.batch.begin(deltas.len());
         let done = self.finish(host)?;
         let Some(Passed { count, goes_on, .. }) = self.batch.end() else {
-            // The first one had an effect.
+            // The first delta had an effect.
             self.batch.shrink();
             return Ok(done.into());
         };
@@ -644,7 +640,7 @@ impl Realm for ProcessRealm {
 
     fn pulse(&mut self) -> Option<Termination> {
         if self.ended.is_none() && self.turn.is_none() {
-            // Data written before its death would hide the end, and is not needed.
+            // Data written before its death would hide the closed socket, and is not needed.
             match self.link.peek() {
                 Ok(false) => return None,
                 Ok(true) => drop(self.link_failed(&LinkError::Closed)),

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | resource limits | address space beyond the heap limit, new files, processes, core dumps, file growth |
 //! | Landlock | every file, TCP, abstract sockets and signals to other processes |
-//! | seccomp | every system call outside a list; one that is not on it kills the process |
+//! | seccomp | every system call outside a list; any other call kills the process |
 //!
 //! The seals overlap on purpose: one covers the gaps of another (Landlock has no rules for UDP, old kernels no scopes). The
 //! process cannot undo any of them.
@@ -18,28 +18,28 @@ use std::fmt;
 /// The effective seals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sealed {
-    /// Restriction of files and TCP.
+    /// Effective restriction of files and TCP.
     pub landlock: Landlock,
-    /// Restriction of system calls.
+    /// Whether system calls are restricted.
     pub seccomp: bool,
 }
 
-/// The support of the kernel for Landlock.
+/// Support of the kernel for Landlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Landlock {
     /// All requested restrictions.
     Full,
-    /// Some, in an older version.
+    /// Some restrictions, by an older version of Landlock.
     Partial,
-    /// None.
+    /// No restrictions.
     None,
 }
 
 impl Sealed {
-    /// Returns whether extension code is isolated from the system: not without seccomp.
+    /// Returns whether extension code is isolated from the system: which requires seccomp.
     ///
-    /// Landlock alone leaves UDP and Unix sockets open; seccomp alone still leaves no system call that names a file.
+    /// Landlock alone leaves UDP and Unix sockets open; seccomp alone still allows no system call that names a file.
     pub fn holds(self) -> bool {
         self.seccomp
     }
@@ -76,7 +76,7 @@ impl Seals {
     /// No seals.
     pub const NONE: Self = Self { limits: false, landlock: false, seccomp: false };
 
-    /// Returns every seal whose guard is up: all, except in a test build.
+    /// Returns the seals whose guards are up: all of them, except in a test build.
     pub fn enabled() -> Self {
         Self { limits: guard!(RealmLimits), landlock: guard!(RealmLandlock), seccomp: guard!(RealmSeccomp) }
     }
@@ -95,13 +95,13 @@ mod linux {
     };
     use std::collections::BTreeMap;
 
-    /// Address space in addition to the heap: program, stack and data of the C library.
+    /// Address space in bytes in addition to the heap: program, stack and data of the C library.
     const AROUND_THE_HEAP: u64 = 1 << 30;
 
-    /// Limit of file descriptors, exclusive: room for the three standard ones and Landlock's own.
+    /// Limit of file descriptors, exclusive: enough for the three standard ones and those that Landlock needs.
     const FILES: u64 = 16;
 
-    /// Calls that are allowed with any arguments: memory, own signals and ids, time, randomness, exit.
+    /// System calls that are allowed with any arguments: memory, signals and ids of the process itself, time, randomness, exit.
     const CALLS: [libc::c_long; 16] = [
         libc::SYS_brk,
         libc::SYS_mremap,
@@ -121,7 +121,7 @@ mod linux {
         libc::SYS_exit_group,
     ];
 
-    /// The socket.
+    /// File descriptor of the socket.
     const SOCKET: u64 = 0;
 
     /// The signal of `abort`.
@@ -130,12 +130,12 @@ mod linux {
     /// Descriptor argument of an anonymous mapping.
     const NO_FILE: u64 = 0xffff_ffff;
 
-    /// Seals the calling process permanently. Call it while it has one thread.
+    /// Seals the calling process permanently. Call it while the process has only one thread.
     ///
     /// `memory_bytes` is the memory limit of the engine. Stdin must be the socket; stdout and stderr cannot be written to
     /// afterwards.
     ///
-    /// Seals that the kernel lacks are left out and missing in the result; the caller decides what follows.
+    /// Seals that the kernel does not support are not applied, as the result shows; the caller decides how to proceed.
     pub fn this_process(memory_bytes: u64, seals: Seals) -> Sealed {
         if seals.limits {
             limit_resources(memory_bytes);
@@ -153,7 +153,7 @@ mod linux {
             (Resource::Fsize, 0),
         ];
         for (resource, most) in limits {
-            // Fails only when a lower hard limit is in force, which serves as well.
+            // Fails only if a lower hard limit is in force, which is sufficient as well.
             let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
         }
     }
@@ -182,19 +182,19 @@ mod linux {
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> = CALLS.iter().map(|call| (*call, Vec::new())).collect();
         let socket_only = || SeccompRule::new(vec![equal(0, SOCKET)?]);
         rules.insert(libc::SYS_read, vec![socket_only()?]);
-        // A non-blocking read.
+        // Non-blocking read from the socket.
         rules.insert(libc::SYS_recvfrom, vec![socket_only()?]);
         rules.insert(libc::SYS_write, vec![socket_only()?]);
-        // A wait with a time-out, for one descriptor.
+        // Wait with a time-out, for a single descriptor.
         rules.insert(libc::SYS_ppoll, vec![SeccompRule::new(vec![equal(1, 1)?])?]);
-        // Memory, but neither files nor executable pages.
+        // Maps memory, but neither files nor executable pages.
         rules.insert(libc::SYS_mmap, vec![SeccompRule::new(vec![not_executable(2)?, equal(4, NO_FILE)?])?]);
         rules.insert(libc::SYS_mprotect, vec![SeccompRule::new(vec![not_executable(2)?])?]);
-        // Restoring the default action of these signals, so that the process dies of the signal and not of this filter.
+        // Restores the default action of these signals, so that the process dies of the signal and not of this filter.
         let handlers = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT]
             .map(|signal| SeccompRule::new(vec![equal(0, u64::from(signal.unsigned_abs()))?]));
         rules.insert(libc::SYS_rt_sigaction, handlers.into_iter().collect::<Result<_, _>>()?);
-        // `abort` reports how the process died: it may send SIGABRT to itself only.
+        // `abort` lets the host see how the process died: it may send SIGABRT only to itself.
         let myself = u64::from(std::process::id());
         rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![equal(0, myself)?, equal(2, ABORT)?])?]);
         SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?

@@ -1,4 +1,4 @@
-//! A realm in the calling thread.
+//! Implements a realm in the calling thread.
 
 use crate::guest::{Guest, GuestError, Interrupter};
 use crate::{Patience, Progress, Realm};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// Runs the engine on the calling thread: lowest latency, but it cannot be killed.
 ///
-/// Values cross as typed structs, without encoding. A turn has always ended when [`Realm::start`] returns. The runtime module is
-/// evaluated with the first task, as part of its turn.
+/// Values are passed as typed structs, without encoding. A turn has always ended when [`Realm::start`] returns. The runtime
+/// module is evaluated with the first task, as part of its turn.
 pub struct ThreadRealm {
     guest: Guest,
     interrupter: Interrupter,
@@ -19,7 +19,8 @@ pub struct ThreadRealm {
 }
 
 impl ThreadRealm {
-    /// Creates the engine and adds `modules`: the host module set first, then the extension's artifact. A component comes alone.
+    /// Creates the engine and adds `modules`: the host module set first, then the extension's artifact. A component is passed
+    /// without host modules.
     pub fn open(options: &RealmOptions, modules: Vec<Arc<Verified>>) -> Result<Self, GuestError> {
         let guest = Guest::new(options, modules)?;
         let interrupter = guest.interrupter();
@@ -31,7 +32,7 @@ impl ThreadRealm {
         self.interrupter.clone()
     }
 
-    /// Evaluates the runtime now, ahead of the first task. Later calls yield nothing.
+    /// Evaluates the runtime now, before the first task. Later calls have no effect.
     pub fn boot(&mut self, now: Now, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
         self.boot_once(now, host).map(Option::unwrap_or_default)
     }

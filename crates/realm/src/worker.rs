@@ -5,23 +5,23 @@
 //! // ... the program
 //! ```
 //!
-//! [`ProcessRealm`](crate::ProcessRealm) starts the program it runs in once more, with one argument
-//! and a socket as stdin. [`enter`] recognises that and never returns; otherwise it returns at once.
-//! Call it before threads are started and files are opened, because the worker inherits them from `main`.
+//! [`ProcessRealm`](crate::ProcessRealm) starts another process of its own program, with one argument and a socket as stdin.
+//! [`enter`] detects that and never returns; in any other process it returns at once. Call it before threads are started and
+//! files are opened, because the worker inherits them from `main`.
 //!
 //! The steps of a worker: close inherited files, set the death signal of its parent, raise the out-of-memory score, say hello,
 //! take the modules from the socket and from shared memory, create the engine, load the time zone, seal, and only then run code,
 //! the host's own runtime first.
 //!
-//! A *zygote* runs the runtime unsealed, and never any other code. It forks itself for each socket that it is sent; the copy is a
-//! worker from its first step on, with an evaluated runtime.
+//! A *zygote* runs the runtime unsealed, and never any other code. It forks itself for each socket that it receives; the copy
+//! performs all steps of a worker, with the runtime already evaluated.
 
 #![expect(clippy::disallowed_methods, reason = "a worker restricts itself and measures its turns for the host")]
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::is_worker;
 
-/// The argument that tells a program that it is a worker.
+/// Argument that tells a program to run as a worker.
 #[cfg(target_os = "linux")]
 pub(crate) const ARGUMENT: &str = "--pijs-realm-worker";
 
@@ -75,15 +75,15 @@ mod linux {
         named && socket().is_ok_and(|kind| kind == rustix::net::SocketType::STREAM)
     }
 
-    /// Messages of this size leave free pages behind.
+    /// Size in bytes from which a message leaves free pages behind.
     const LARGE_BYTES: usize = 8 << 10;
-    /// Minimum interval at which a busy worker returns such pages, by the host's clock.
+    /// Minimum interval at which a busy worker returns such pages, in microseconds of the host's clock.
     const TRIM_INTERVAL_US: u64 = 10_000;
-    /// Time without work after which a worker returns all memory that it can: another request is unlikely soon, and busy workers
-    /// have the cores to themselves.
+    /// Time without work after which a worker returns as much memory as it can: another request is unlikely to come soon, and
+    /// until then only busy workers use the cores.
     const IDLE_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-    /// The socket, as the file descriptor that the filter allows.
+    /// The socket, read through the file descriptor that the filter allows.
     struct WorkerSocket(io::Stdin);
 
     impl Pipe for WorkerSocket {
@@ -92,7 +92,7 @@ mod linux {
                 PipeWait::UntilTimeout => rustix::io::read(self.0.as_fd(), buffer)?,
                 PipeWait::UntilIdle => {
                     let mut readable = [PollFd::new(&self.0, PollFlags::IN)];
-                    // On a time-out the read reports that nothing arrived.
+                    // After a time-out the read reports that nothing arrived.
                     poll(&mut readable, Some(&IDLE_AFTER))?;
                     rustix::net::recv(self.0.as_fd(), buffer, RecvFlags::DONTWAIT)?.0
                 }
@@ -105,12 +105,12 @@ mod linux {
         }
     }
 
-    /// The engine's view of the host, over the socket.
+    /// Connection of the engine to the host, over the socket.
     struct HostConnection {
         link: Link<WorkerSocket>,
-        /// Latest time from the host.
+        /// Latest time received from the host.
         now: Now,
-        /// Whether a large message arrived since pages were returned.
+        /// Whether a large message arrived since pages were last returned.
         got_large_message: bool,
         /// Whether there was work other than a delta since the worker was last idle.
         has_worked: bool,
@@ -131,11 +131,11 @@ mod linux {
 
     #[expect(clippy::exit, reason = "a worker has no caller to return to, and its host may be gone")]
     pub(super) fn run() -> ! {
-        // A message on stderr would be a forbidden system call; panics in engine code are reported over the socket.
+        // Writing a message to stderr would be a forbidden system call. Panics in engine code are reported over the socket.
         std::panic::set_hook(Box::new(|_| {}));
         begin();
         if guard!(RealmOomScore) {
-            // Raising the own score needs no privilege; without `/proc` the system's order applies.
+            // Raising the score needs no privilege. Without `/proc` the system's default order applies.
             let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
         }
         let mut host = HostConnection::new();
@@ -149,11 +149,11 @@ mod linux {
     /// Prepares the process: the first steps of each worker, including forked ones.
     fn begin() {
         if guard!(RealmInheritedFiles) {
-            // A descriptor that cannot be closed is unreachable behind the filter.
+            // A descriptor that cannot be closed is unreachable once the filter is in force.
             let _ = close_inherited_files();
         }
         if guard!(RealmDeathSignal) {
-            // If the parent has ended already, the socket is closed and the first read reports that.
+            // If the parent has already ended, the socket is closed and the first read reports that.
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
         }
     }
@@ -183,8 +183,8 @@ mod linux {
             }
         }
 
-        /// Evaluates the runtime and forks this process for each received socket; returns in each copy as well, after it has
-        /// served.
+        /// Evaluates the runtime and forks this process for each received socket. Also returns in each copy, after the copy has
+        /// served its realm.
         fn serve_copies(&mut self, open: Open, files: Vec<OwnedFd>) -> Result<(), LinkError> {
             let prepared = engine(&open.options).and_then(|mut engine| {
                 add_modules(&mut engine, open.artifacts, files)?;
@@ -224,7 +224,7 @@ mod linux {
             let Open { options, now, artifacts } = open;
             let (prepared, said) = match evaluated {
                 _ if matches!(artifacts.as_slice(), [code] if is_component_code(&code.specifiers)) => {
-                    // Its native code is mapped here: after the seal no page can be made executable.
+                    // The native code is mapped here, because no page can be made executable after the seal.
                     (component(&options, artifacts, files), None)
                 }
                 Some(EvaluatedEngine { engine, said }) => (script(Ok(engine), artifacts, files), Some(said)),
@@ -271,8 +271,8 @@ mod linux {
             }
         }
 
-        /// Runs deltas until one has an effect or `slice` is over. The last one is answered, together with those before it when
-        /// none has an effect.
+        /// Runs deltas until one has an effect or `slice` is over. Returns the yield of the delta with an effect; if there is
+        /// none, a report on the deltas that ran.
         fn run_all(
             &mut self,
             guest: &mut Guest,
@@ -299,7 +299,7 @@ mod linux {
             unreachable!("there is a last delta")
         }
 
-        /// Sends the end of a turn. A yield that exceeds a frame ends the realm, because a truncated one would be wrong.
+        /// Sends the end of a turn. A yield that is too long for a frame ends the realm, because a truncated one would be wrong.
         fn send_end(&mut self, done: FromWorker) -> Result<(), LinkError> {
             match self.send(done) {
                 Err(LinkError::Frame(error)) => {
@@ -340,7 +340,8 @@ mod linux {
             self.receive_or_give_up(PipeWait::UntilTimeout, wait)
         }
 
-        /// Receives the next message. Calls `go_on` after a wait without data, unless a message is incomplete.
+        /// Receives the next message. Calls `go_on` after a wait without data, unless a message is incomplete; `go_on` decides
+        /// whether to continue.
         fn receive_or_give_up(
             &mut self,
             first: PipeWait,
@@ -395,7 +396,7 @@ mod linux {
             };
             match sent.and_then(|()| self.receive()) {
                 Ok(ToWorker::Reply(reply)) => *reply,
-                // The turn cannot continue without its reply, and the host no longer waits for its end.
+                // The turn cannot continue without its reply, and the host is no longer waiting for the turn to end.
                 _ => exit_worker(),
             }
         }
@@ -432,7 +433,7 @@ mod linux {
 
     /// Prepares a copy of the zygote: closes everything of the zygote but its memory.
     fn begin_copy(socket: OwnedFd) -> Result<HostConnection, LinkError> {
-        // Its own group, so that a signal to one worker reaches no other.
+        // The copy gets its own process group, so that a signal to one worker reaches no other.
         let _ = setpgid(None, None);
         replace_stdin(socket).map_err(|_| LinkError::Closed)?;
         begin();

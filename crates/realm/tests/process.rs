@@ -111,7 +111,7 @@ impl SyncHost for ReversingHost {
 }
 
 thread_local! {
-    /// Whether realms are forked from a zygote: every test runs both ways.
+    /// Whether realms are forked from a zygote. Every test runs both ways.
     static FORKED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -181,7 +181,8 @@ fn a_process_answers_like_a_thread() {
     }
 }
 
-/// The engine polls every 10,000 steps, over turns: a single step more before the first turn shows in one of many turns.
+/// Fuel is consumed in the same turns as in a thread. The engine polls every 10,000 steps across turns, so a single additional
+/// step before the first turn shows in one of many turns.
 fn fuel_falls_in_the_turns_in_which_it_does_in_a_thread() {
     const TURNS: u64 = 6_000;
     let (mut process, _) = open_with(&options(), ProcessOptions::default());
@@ -200,7 +201,7 @@ fn fuel_falls_in_the_turns_in_which_it_does_in_a_thread() {
     assert!(polls > 2, "{polls} polls tell nothing");
 }
 
-/// Removes the heap size, the only difference of a forked process.
+/// Removes the heap size, in which alone a forked process may differ.
 fn without_heap_bytes(progress: Progress) -> Progress {
     match progress {
         Progress::Yielded(mut done) => {
@@ -270,7 +271,7 @@ fn no_builtin_makes_a_forbidden_call() {
 }
 
 fn local_time_is_that_of_the_zone() {
-    // A POSIX rule needs no zone files.
+    // A POSIX rule requires no zone files.
     let process = ProcessOptions { time_zone: Some("XYZ-5:30".into()), ..ProcessOptions::default() };
     let (mut realm, _) = open_with(&options(), process);
     let data = emitted(run(&mut realm, 1, "localTime", Value::Null, &mut NoHost));
@@ -322,7 +323,7 @@ fn calls_in_quick_succession_are_resumed_at_once() {
     let (mut realm, _) = open_with(&unlimited_fuel(), patient);
     let mut mirror = ReversingHost { calls: 0 };
     let mut progress = realm.start(deliver(1, "nag", Value::Null), &mut mirror);
-    // Bounded by the realm's own deadline; a busy machine interrupts the sequence of calls, and polls end early.
+    // Bounded by the realm's deadline. A busy machine interrupts the sequence of calls, so polls may end early.
     while progress == Progress::Running && (mirror.calls <= 1 || !matches!(realm.attention(), Some(Attention::AtOnce)))
     {
         progress = realm.resume(&mut mirror, Patience::AtMost(Duration::from_millis(5)));
@@ -331,7 +332,7 @@ fn calls_in_quick_succession_are_resumed_at_once() {
 }
 
 fn an_answer_may_come_later() {
-    // The time of the host does not count. The limit of the turn exceeds the needs of a busy machine.
+    // The time that the host takes does not count. The limit of the turn is long enough for a busy machine.
     let turn = Duration::from_secs(3);
     let (mut realm, _) = open_with(&options(), ProcessOptions { turn, ..short_deadlines() });
     let mut host = DeferringHost(None);
@@ -367,7 +368,7 @@ fn a_killed_worker_ends_the_realm_once_and_for_all() {
     assert!(realm.stream(Seq(3), Now::default(), &delta("x"), &mut NoHost).is_err());
 }
 
-/// Kills of the long series and of CI: enough to hit a worker while it reads, runs and writes.
+/// Number of kills in the long series and in CI: enough to hit a worker while it reads, runs and writes.
 const KILLS: [u32; 2] = [10_000, 100];
 
 fn a_worker_killed_at_any_moment_ends_its_turn_once() {
@@ -404,7 +405,7 @@ fn a_program_without_the_protocol_is_refused() {
         ("gone.sh", "ended (exit status 3)"),
     ];
     for (script, words) in cases {
-        // Long enough to start a shell, and the whole wait for the silent one.
+        // Enough time to start a shell; for the silent one, all of it is spent waiting.
         let hello = Duration::from_secs(if script == "silent.sh" { 1 } else { 60 });
         let process = ProcessOptions { program: fixtures.join(script), hello, ..ProcessOptions::default() };
         let opened = ProcessRealm::open(&options(), &[host_modules()], Now::default(), &mut NoHost, process);
@@ -429,7 +430,7 @@ fn a_stopped_delta_is_killed() {
     let (mut realm, _) = open_with(&unlimited_fuel(), patient);
     let stop = realm.stopper();
     let watchdog = std::thread::spawn(move || {
-        // Only a running turn can be stopped, and this thread cannot observe when it runs.
+        // Only a running turn can be stopped, but this thread cannot observe when the turn runs.
         for _ in 0..12_000 {
             std::thread::sleep(Duration::from_millis(10));
             stop();
@@ -441,7 +442,7 @@ fn a_stopped_delta_is_killed() {
 }
 
 fn calls_without_end_meet_the_deadline() {
-    // Long enough for the first call of a worker on a busy machine.
+    // Enough time for the first call of a worker on a busy machine.
     let (mut realm, _) =
         open_with(&unlimited_fuel(), ProcessOptions { turn: Duration::from_secs(3), ..short_deadlines() });
     let mut mirror = ReversingHost { calls: 0 };
@@ -483,7 +484,7 @@ fn a_program_that_is_no_worker_is_reported() {
     }
 }
 
-/// The terminal signals the group of the program that it waits for.
+/// A worker survives Ctrl-C: the terminal signals only the group of the program that it waits for.
 fn ctrl_c_in_the_terminal_spares_it() {
     let realm = open();
     let worker = Pid::from_raw(realm.id().cast_signed()).expect("a process id");

@@ -1,4 +1,4 @@
-//! Tests a realm in this thread, through the trait that a process implements as well.
+//! Tests a realm in this thread, through the trait that processes implement as well.
 
 mod support;
 

@@ -1,14 +1,14 @@
 //! Encodes headers that are nested deeper than the JSON reader accepts.
 //!
 //! `serde_json` reads 128 levels. A realm sends no value deeper than 120, so its messages always fit. Messages of a host may
-//! contain a provider's JSON, which has up to 128 levels of its own: there, every [`STEP`] levels, the value is replaced by
-//! `{"$json": "its text"}`, and so is any object that has this form itself.
+//! contain a provider's JSON, which alone can have up to 128 levels. In such a message every value at a multiple of [`STEP`]
+//! levels is replaced by `{"$json": "its text"}`. An object that already has this form is replaced as well.
 
 use super::{FrameError, Head, MAX_DEPTH, MAX_VALUES};
 use pijs_protocol::guard;
 use serde_json::{Map, Value};
 
-/// Levels between two folds.
+/// Number of levels between two folds.
 const STEP: usize = 100;
 
 /// Maximum nesting of a header that is read without folding.
@@ -91,7 +91,7 @@ fn fold(value: &mut Value, depth: usize) -> Result<(), FrameError> {
         }
         _ => return Ok(()),
     };
-    // From the innermost value outwards, so that no text is deeper than one step.
+    // Folds from the innermost value outwards, so that no text is deeper than one step.
     if (below && depth > 0 && depth.is_multiple_of(STEP)) || hides {
         let text = serde_json::to_string(value).map_err(bad)?;
         *value = Value::Object(Map::from_iter([(MARK.to_owned(), Value::String(text))]));
@@ -109,7 +109,7 @@ fn unfold(value: &mut Value, depth: usize) -> Result<(), FrameError> {
             let Some(Value::String(text)) = members.remove(MARK) else { return Ok(()) };
             *value = serde_json::from_str(&text).map_err(bad)?;
             match value {
-                // The text of a fold contains the original value, in which only inner folds remain.
+                // The text of a fold contains the original value, with at most the folds inside it.
                 Value::Object(members) if looks_folded(members) => Ok(()),
                 Value::Array(items) => items.iter_mut().try_for_each(|item| unfold(item, depth + 1)),
                 Value::Object(members) => members.values_mut().try_for_each(|member| unfold(member, depth + 1)),

@@ -25,7 +25,7 @@ pub(super) fn put_texts(state: &mut StateDelta, [members, entries]: [Vec<Json>; 
     Ok(())
 }
 
-/// Splits off all parts but the last of a state delta that is too long for one frame. [`joined`] combines the parts.
+/// Splits a state delta that is too long for one frame, and returns all parts except the last. [`joined`] combines the parts.
 pub(super) fn first_parts(state: &mut StateDelta) -> Vec<StateDelta> {
     let members = state.set.values().map(|member| member.text().len());
     let entries = state.entries.iter().flat_map(|entries| &entries.append).map(|entry| entry.text().len());
@@ -38,7 +38,7 @@ pub(super) fn first_parts(state: &mut StateDelta) -> Vec<StateDelta> {
         parts.part_with_room(member.text().len()).set.insert(name, member);
     }
     if let Some(EntriesDelta { mut keep, append }) = state.entries.take() {
-        // Needed even if no entry follows the kept ones.
+        // Set even if no entry follows the kept ones.
         parts.part_with_room(0).entries = Some(EntriesDelta { keep, append: Vec::new() });
         for entry in append {
             let part = parts.part_with_room(entry.text().len());
@@ -55,12 +55,12 @@ struct DeltaParts {
     version: u64,
     whole: Vec<StateDelta>,
     last: StateDelta,
-    /// Remaining bytes of the last part.
+    /// Remaining size of the last part, in bytes.
     room: usize,
 }
 
 impl DeltaParts {
-    /// Returns the last part, or a new one when it has no room for so many bytes.
+    /// Returns the last part, or a new one if the last part has no room for `bytes` bytes.
     fn part_with_room(&mut self, bytes: usize) -> &mut StateDelta {
         let is_begun = self.room < STATE_BYTES;
         if bytes > self.room && is_begun {

@@ -1,4 +1,4 @@
-//! The worker process: start, status and end.
+//! Starts the worker process, tracks its status and ends it.
 
 use super::options::{ProcessError, ProcessOptions};
 use crate::worker::{self, ARGUMENT};
@@ -17,13 +17,13 @@ const NAME: &str = "pijs-worker";
 
 /// A worker process, running or ended. Dropping it kills and reaps it.
 pub(super) struct WorkerProcess {
-    /// A child of this process. Reaped only by [`WorkerProcess::bury`], so the id cannot be reused before.
+    /// The child process. Only [`WorkerProcess::bury`] reaps it, so its id cannot be reused before.
     process: Pid,
-    /// Exit status, once it was reaped.
+    /// Exit status, once the process was reaped.
     end: Option<WaitStatus>,
 }
 
-/// Creates the two ends of a worker's socket, the host's first, which blocks no longer than `poll_interval` at a time.
+/// Creates the two ends of a worker's socket, the host's first. The host's end blocks for at most `poll_interval` at a time.
 pub(super) fn sockets(poll_interval: Duration) -> io::Result<(UnixStream, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_read_timeout(Some(poll_interval))?;
@@ -47,7 +47,7 @@ impl WorkerProcess {
                 command.env_clear();
             }
             if !guard::down().is_empty() {
-                // Only in builds with guard switches, for the attack suite.
+                // Passes the guard switches on, which exist only in builds for the attack suite.
                 command.env(guard::VARIABLE, guard::down().join(","));
             }
             // `bury` reaps it by its id.
@@ -77,7 +77,7 @@ impl WorkerProcess {
         self.process.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Returns a handle that becomes readable when the process has ended; `None` on kernels without one.
+    /// Returns a handle that becomes readable when the process has ended; `None` if the kernel has no such handles.
     pub(super) fn handle(&self) -> Option<OwnedFd> {
         if self.end.is_some() {
             return None;
@@ -85,7 +85,7 @@ impl WorkerProcess {
         pidfd_open(self.process, PidfdFlags::empty()).ok()
     }
 
-    /// Returns whether it has not ended. On an error it is assumed to be alive: the first message shows whether it is.
+    /// Returns whether the process has not ended. On an error it is assumed to be alive: the first message shows the truth.
     pub(super) fn is_alive(&mut self) -> bool {
         if self.end.is_none() {
             self.end = self.wait(WaitOptions::NOHANG).ok().flatten();
@@ -93,15 +93,15 @@ impl WorkerProcess {
         self.end.is_none()
     }
 
-    /// Returns whether it ended by SIGKILL.
+    /// Returns whether the process ended by SIGKILL.
     pub(super) fn was_killed(&self) -> bool {
         self.end.is_some_and(|end| end.terminating_signal() == Some(libc::SIGKILL))
     }
 
-    /// Kills and reaps it; returns a description of its end, the same at each call.
+    /// Kills and reaps the process. Returns a description of its end, which is the same at each call.
     pub(super) fn bury(&mut self) -> String {
         if self.is_alive() {
-            // A worker that is dying keeps its own exit status.
+            // A worker that is already dying keeps its exit status.
             let _ = kill_process(self.process, Signal::KILL);
             match self.wait(WaitOptions::empty()) {
                 Ok(end) => self.end = end,

@@ -1,16 +1,16 @@
-//! Decides how many deltas a frame takes, and follows the frame that the worker has not answered.
+//! Decides how many deltas to send in a frame, and tracks the frame that the worker has not answered.
 
 use crate::frame::Passed;
 use pijs_protocol::Yield;
 use pijs_protocol::wire::StreamAnswer;
 
-/// Maximum number of deltas in one frame: the delay of a wake-up, divided by this, is negligible.
+/// Maximum number of deltas in one frame: the delay of a wake-up, divided by this number, is negligible.
 const MAX_DELTAS_PER_FRAME: usize = 256;
 
 /// The deltas that are sent together.
 #[derive(Debug)]
 pub(super) struct DeltaBatch {
-    /// Number of deltas per frame. Grows while they pass, so that few are repeated for a handler that often has an effect.
+    /// Number of deltas per frame. It grows while deltas pass, so that few are repeated for a handler that often has an effect.
     most: usize,
     /// Number of deltas in the unanswered frame.
     sent: Option<usize>,
@@ -34,17 +34,17 @@ impl DeltaBatch {
         self.has_called = false;
     }
 
-    /// Begins a frame of so many deltas.
+    /// Begins a frame of `count` deltas.
     pub(super) fn begin(&mut self, count: usize) {
         self.sent = Some(count);
     }
 
-    /// Records a hostcall. The worker no longer answers for several deltas.
+    /// Records a hostcall. After it the worker cannot report several deltas at once.
     pub(super) fn note_call(&mut self) {
         (self.sent, self.has_called) = (None, true);
     }
 
-    /// Returns whether so many of the deltas that were sent can have passed.
+    /// Returns whether a report is plausible: whether that many of the sent deltas can have passed.
     pub(super) fn accepts(&self, passed: Passed) -> bool {
         self.sent.is_some_and(|sent| (1..=sent - usize::from(passed.goes_on)).contains(&passed.count))
     }

@@ -1,4 +1,4 @@
-//! Options of worker processes, and the errors of their start.
+//! Defines the options of worker processes, and the errors of starting them.
 
 use super::shared_code::SharedCode;
 use pijs_protocol::message::{Message, START_EVENTS};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The running program, even if its file has been replaced.
+/// The running program, even if its file was replaced.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// Options and time limits of worker processes.
@@ -19,9 +19,9 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 pub struct ProcessOptions {
     /// The program whose `main` calls [`worker::enter`](crate::worker::enter); by default the running one.
     pub program: PathBuf,
-    /// The variable `TZ` of the worker: local time inside the realm. By default the machine's zone.
+    /// Variable `TZ` of the worker, which sets local time inside the realm. By default the machine's zone.
     pub time_zone: Option<OsString>,
-    /// Shared memory for modules that several workers need; without it each gets a copy.
+    /// Shared memory for modules that several workers need. Without it each worker gets a copy.
     pub shared_code: Option<Arc<SharedCode>>,
     /// Maximum time until the first message of a new worker.
     pub hello: Duration,
@@ -60,9 +60,9 @@ impl ProcessOptions {
 }
 
 impl Default for ProcessOptions {
-    /// Returns the running program, the machine's time zone, no shared memory; 10 s for the first message, 1 ms before a turn
-    /// continues on its own, 30 s a turn (six times the duration of its fuel on an idle core, for busy machines), 15 s a turn at
-    /// the start, 5 s a delta, 25 ms of grace.
+    /// Returns the running program, the machine's time zone and no shared memory, with these limits: 10 s for the first message,
+    /// 1 ms before a turn continues in the background, 30 s for a turn (six times the duration of its fuel on an idle core, to
+    /// allow for busy machines), 15 s for a turn at the start, 5 s for a delta, and 25 ms of grace.
     fn default() -> Self {
         Self {
             program: PathBuf::from(THIS_PROGRAM),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_of_the_start_have_less_time() {
+    fn turns_at_the_start_have_a_shorter_limit() {
         let options = ProcessOptions::default();
         let hook = |event: &str| {
             let payload = json!({ "event_id": "e", "entry": 0, "handle": 1, "event": event, "payload": {} });

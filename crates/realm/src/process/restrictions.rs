@@ -1,6 +1,6 @@
-//! The restrictions of a worker as the system reports them.
+//! Reads the restrictions of a worker that are in effect.
 //!
-//! `ProcessRealm::restrictions` reads the effective limits and filters of a worker from `/proc`; `pi ext limits` shows them.
+//! `ProcessRealm::restrictions` reads limits and filters from `/proc`; `pi ext limits` shows them.
 
 use std::fs;
 use std::io;
@@ -8,19 +8,19 @@ use std::io;
 /// The effective restrictions of a process, read from `/proc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restrictions {
-    /// Whether a seccomp filter checks its system calls.
+    /// Whether a seccomp filter checks the process's system calls.
     pub filters_calls: bool,
     /// Number of open file descriptors.
     pub open_files: usize,
-    /// Size of its environment in bytes.
+    /// Size of the process's environment in bytes.
     pub environment_bytes: usize,
     /// Address space limit in bytes; `None` for no limit.
     pub address_space_bytes: Option<u64>,
-    /// Number of processes of its user beyond which it cannot start one; `None` for no limit.
+    /// Number of processes of the same user from which on the process cannot start another; `None` for no limit.
     pub processes: Option<u64>,
     /// File size limit in bytes; `None` for no limit.
     pub file_bytes: Option<u64>,
-    /// Adjustment of its out-of-memory score, of 1000.
+    /// Adjustment of the out-of-memory score, from -1000 to 1000.
     pub out_of_memory_score: i32,
 }
 

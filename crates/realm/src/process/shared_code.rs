@@ -1,8 +1,9 @@
-//! Bytecode in shared memory that workers map: it does not cross the socket, and modules that are not imported are not read.
+//! Keeps bytecode in shared memory that workers map, so that it is not sent over the socket, and modules that are not imported
+//! are not read.
 //!
-//! The host modules, and those that pi supplies, are megabytes, and most workers need them. They are written to memory once; a
-//! worker gets the descriptor with its first message (see [`files`](crate::files)), maps it and reads the modules that it
-//! imports. The memory is sealed before it is passed on, so no worker can change it.
+//! The host modules and the modules that pi supplies have megabytes of bytecode, and most workers need them. They are written to
+//! memory once; a worker gets the descriptor with its first message (see [`files`](crate::files)), maps it and reads the modules
+//! that it imports. The memory is sealed before it is passed on, so no worker can change it.
 //!
 //! A worker closes the descriptors before it runs code.
 
@@ -13,7 +14,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes up to which sending code is cheaper than creating a file for it.
+/// Size in bytes up to which sending code is cheaper than creating a file for it.
 const MIN_FILE_BYTES: usize = 64 << 10;
 /// Bytes per write, because modules are small and numerous.
 const WRITE_BYTES: usize = 256 << 10;
@@ -31,8 +32,8 @@ struct SharedArtifact {
 }
 
 impl SharedCode {
-    /// Returns the memory file of an artifact's code, one module after the other; creates it at the first request. `None` if the
-    /// system cannot create one, then and for later requests.
+    /// Returns the memory file with an artifact's code, in which the modules are contiguous. The first request creates it.
+    /// `None`, also for later requests, if the system could not create it.
     pub(super) fn memory(&self, artifact: &Arc<Verified>) -> Option<Arc<OwnedFd>> {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = places.iter().find(|place| Arc::ptr_eq(&place.artifact, artifact)) {
@@ -43,7 +44,8 @@ impl SharedCode {
         memory
     }
 
-    /// Creates memory for one worker. `None` if the system cannot, and for code so small that copying it costs less.
+    /// Creates a memory file for a single worker. `None` if the system cannot create it, or if the code is so small that copying
+    /// costs less.
     pub(super) fn one_time_memory(artifact: &Verified) -> Option<Arc<OwnedFd>> {
         let code = artifact.artifact().modules.iter().filter_map(|module| module.bytecode.as_ref());
         let is_little = code.map(|bytecode| bytecode.len()).sum::<usize>() < MIN_FILE_BYTES;

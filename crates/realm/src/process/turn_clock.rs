@@ -1,11 +1,11 @@
-//! The deadline of one turn, and the request to end it.
+//! Tracks the deadline of one turn, and the request to end it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// A request to end the running turn, from any thread.
+/// A request to end the running turn, which any thread can make.
 #[derive(Debug, Clone)]
 pub(super) struct StopRequest(Arc<AtomicU8>);
 
@@ -18,7 +18,7 @@ impl StopRequest {
         Self(Arc::new(AtomicU8::new(IDLE)))
     }
 
-    /// Allows a stop from here on, at the start of a turn.
+    /// Allows stop requests from now on, at the start of a turn.
     pub(super) fn arm(&self) {
         self.0.store(RUNNING, Ordering::Relaxed);
     }
@@ -28,7 +28,7 @@ impl StopRequest {
     }
 
     pub(super) fn request(&self) {
-        // Only a running turn can be stopped: a late watchdog must not end the next one.
+        // Only a running turn can be stopped: a late watchdog must not stop the next one.
         let _ = self.0.compare_exchange(RUNNING, STOPPED, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -42,9 +42,9 @@ impl StopRequest {
 pub(super) struct TurnClock {
     /// Deadline; extended by the time that the host takes for its replies.
     deadline: Instant,
-    /// Time of the kill, after the deadline.
+    /// Time at which the worker is killed, after the deadline; `None` before the deadline has passed.
     kill: Option<Instant>,
-    /// Start of a pending hostcall.
+    /// Start of the pending hostcall; `None` if there is none.
     pending_call: Option<Instant>,
 }
 
@@ -58,19 +58,19 @@ impl TurnClock {
         self.pending_call = Some(Instant::now());
     }
 
-    /// Resumes the clock after a reply; returns `false` without a pending hostcall.
+    /// Resumes the clock after a reply. Returns `false` if no hostcall was pending.
     pub(super) fn resume_clock(&mut self) -> bool {
         let Some(since) = self.pending_call.take() else { return false };
         self.deadline += since.elapsed();
         true
     }
 
-    /// Returns whether the host owes the worker a reply.
+    /// Returns whether the host still has to answer a hostcall.
     pub(super) fn is_call_pending(&self) -> bool {
         self.pending_call.is_some()
     }
 
-    /// Checks the clock; `Break` when the worker has to be killed.
+    /// Checks the clock. Returns `Break` if the worker has to be killed.
     pub(super) fn check(&mut self, stop: &StopRequest, grace: Duration) -> ControlFlow<()> {
         let now = Instant::now();
         let late = self.pending_call.is_none() && now >= self.deadline && pijs_protocol::guard!(RealmDeadline);
@@ -83,7 +83,7 @@ impl TurnClock {
         }
     }
 
-    /// Returns the latest time of the next check; `None` while the turn waits for a reply.
+    /// Returns the time at which the clock has to be checked again; `None` while the turn waits for a reply.
     pub(super) fn next_check(&self) -> Option<Instant> {
         match (self.kill, self.pending_call) {
             (Some(kill), _) => Some(kill),

@@ -1,18 +1,17 @@
 //! Forks workers from a process that has evaluated the runtime.
 //!
-//! Starting the program, relocations, creating an engine and evaluating the runtime are most of the time and memory of a worker,
-//! and the same for all of them. A host that opens many realms has one process do it, a *zygote*, and forks each worker from it;
-//! pages that a worker does not change stay shared with the zygote.
+//! Starting the program, applying relocations, creating an engine and evaluating the runtime take most of a worker's time and
+//! memory, and are the same for all workers. A host that opens many realms lets one process do that, a *zygote*, and forks each
+//! worker from it; pages that a worker does not change stay shared with the zygote.
 //!
-//! The zygote is not sealed, because it receives files and forks. It runs the host's own runtime and nothing else, reads messages
-//! of its host and nothing else, and ends when no more realms are to be opened. A copy seals itself, as a started worker does,
-//! before it runs other code.
+//! The zygote is not sealed, because it receives files and forks. It runs only the host's runtime, reads only messages of its
+//! host, and ends when no more realms are to be opened. A copy seals itself, as a started worker does, before it runs other code.
 //!
-//! Besides pages, workers of one zygote share the addresses of things in memory.
+//! Workers of one zygote share its memory layout as well as its pages.
 //!
-//! The host is the parent of the copies (`CLONE_PARENT`), so it waits for them and kills them like other workers. A copy closes
-//! the zygote's descriptors, seals itself, and only then takes code. All extensions of a session have the same `RealmOptions`,
-//! except for the name; data of one extension arrives with `load`.
+//! The host is the parent of the copies (`CLONE_PARENT`), so it waits for them and kills them like any worker. A copy closes the
+//! zygote's descriptors, seals itself, and only then takes code. All extensions of a session have the same `RealmOptions`, except
+//! for the name; data of one extension arrives with `load`.
 //!
 //! A zygote ends after the last realm of a session is opened. Restarts, and realms that are opened one by one, start a process.
 
@@ -28,7 +27,7 @@ use rustix::process::Pid;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Options and runtime of a zygote, which its copies have.
+/// Options and runtime of a zygote, and so of its copies.
 #[derive(Debug)]
 pub(super) struct ZygoteSetup {
     options: RealmOptions,
@@ -48,7 +47,7 @@ impl ZygoteSetup {
     }
 }
 
-/// A process that forks itself on request. Dropping it kills it; its copies live on.
+/// A process that forks itself on request. Dropping it kills it, but not its copies.
 pub struct Zygote {
     process: ProcessRealm,
     setup: Arc<ZygoteSetup>,
@@ -56,8 +55,8 @@ pub struct Zygote {
 }
 
 impl Zygote {
-    /// Turns a started worker into a zygote, which evaluates `runtime`. It dies with the thread that started the worker, at the
-    /// latest, and so do its copies.
+    /// Turns a started worker into a zygote, which evaluates `runtime`. At the latest, the zygote and its copies die with the
+    /// thread that started the worker.
     ///
     /// # Errors
     ///
@@ -68,7 +67,7 @@ impl Zygote {
         Ok(Self { process, setup, is_ready: false })
     }
 
-    /// Forks a worker, once the runtime is evaluated.
+    /// Forks a worker. Waits until the runtime is evaluated.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! Operations that a sealed process must not be able to do; a process seals itself and attempts each one.
+//! Attempts operations that a sealed process must not be able to do, each in a process that seals itself first.
 //!
-//! Without the seal the attempt has to succeed, or it would prove nothing.
+//! Without the seal the attempt has to succeed; otherwise it would prove nothing.
 
 use pijs_engine::hooks;
 use pijs_realm::seal::{self, Seals};
@@ -19,7 +19,7 @@ use std::thread;
 /// One operation.
 pub(crate) struct Attempt {
     pub(crate) name: &'static str,
-    /// The seals each of which prevents it alone.
+    /// Seals, each of which prevents the operation alone.
     held_by: &'static [Seal],
     deed: fn(&Preparation) -> io::Result<()>,
 }
@@ -44,11 +44,11 @@ impl Seal {
     }
 }
 
-/// Facts from before the seal.
+/// State that is prepared before the process is sealed.
 struct Preparation {
     parent: Pid,
     open: File,
-    /// Another socket than the worker's own, with data to read.
+    /// A socket other than the worker's, with data to read.
     socket: UnixStream,
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn enter() {
     let sealed = seal::this_process(64 << 20, seals);
     assert_eq!(sealed.holds(), seals.seccomp);
     assert_eq!(sealed.landlock == seal::Landlock::None, !seals.landlock);
-    // A worker may use its own socket.
+    // A worker may use the socket it was started with.
     let heard = recv(io::stdin(), &mut [0; 1], RecvFlags::DONTWAIT);
     assert_eq!(heard.err(), Some(rustix::io::Errno::AGAIN), "nothing has been said");
     rustix::io::write(io::stdin().as_fd(), b"here").expect("the socket stays open");
@@ -180,7 +180,7 @@ fn flag(wall: Seal) -> String {
     format!("--attempt-{wall:?}")
 }
 
-/// Checks that the attempt works in an open process, and neither in a sealed one nor behind each listed seal alone.
+/// Checks that the attempt works in an unsealed process, but neither in a sealed one nor with any single seal of the list.
 pub(crate) fn is_prevented(attempt: &Attempt) {
     let open = run(OPEN, attempt.name);
     assert_eq!(open.code(), Some(DONE), "works without the seal: {open}");
@@ -197,7 +197,7 @@ pub(crate) fn is_prevented(attempt: &Attempt) {
 pub(crate) fn no_forbidden_operation_works() {
     let mut proved = 0;
     for name in hooks::FORBIDDEN {
-        // A system may refuse one to every process (ptrace, io_uring), which proves nothing.
+        // A system may deny an operation to every process (ptrace, io_uring), which proves nothing.
         proved += u32::from(run(OPEN, name).code() == Some(DONE));
         assert_eq!(run(SEALED, name).signal(), Some(SIGSYS), "{name}");
     }

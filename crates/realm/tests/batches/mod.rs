@@ -1,4 +1,4 @@
-//! Tests deltas that cross in one frame, which must behave like deltas that cross alone.
+//! Tests that deltas sent in one frame behave like deltas sent separately.
 
 use crate::support::{NoHost, delta};
 use crate::{ReversingHost, emitted, open, open_with, run, short_deadlines, timeout, unlimited_fuel};
@@ -26,7 +26,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ),
 ];
 
-/// Never reached, even on a busy machine.
+/// Too long to be reached even on a busy machine.
 const SLICE: Duration = Duration::from_secs(3600);
 
 fn deltas(chunks: &[&str]) -> Vec<StreamDelta> {
@@ -42,7 +42,7 @@ fn ahead(realm: &mut ProcessRealm, chunks: &[&str], host: &mut dyn SyncHost) -> 
     try_ahead(realm, chunks, host).expect("it lives")
 }
 
-/// Opens a realm that takes several deltas: one has passed.
+/// Opens a realm that accepts several deltas per frame, because one has passed.
 fn ready() -> ProcessRealm {
     warm(open())
 }
@@ -57,7 +57,7 @@ fn warm(mut realm: ProcessRealm) -> ProcessRealm {
 /// Finishes the running turn.
 fn rest(realm: &mut ProcessRealm, host: &mut dyn SyncHost) -> Progress {
     let mut progress = realm.resume(host, Patience::Poll);
-    // Bounded by the realm's own deadline.
+    // Bounded by the realm's deadline.
     while progress == Progress::Running {
         progress = realm.resume(host, Patience::AtMost(Duration::from_millis(50)));
     }
@@ -80,7 +80,7 @@ fn passed_deltas_cross_in_few_frames() {
     }
     let after = realm.frames();
     assert_eq!(heard(&mut realm).as_array().map(Vec::len), Some(reply.len()));
-    // 1, 4, 16, 64, and then the maximum.
+    // Batches of 1, 4, 16 and 64, and then the maximum.
     let (sent, received) = (after.sent - before.sent, after.received - before.received);
     assert_eq!(sent, received);
     assert!(sent <= 20, "{sent} frames for {} deltas", reply.len());
@@ -164,7 +164,7 @@ fn a_worker_that_dies_meanwhile_ends_the_realm() {
     let id = i32::try_from(realm.id()).expect("a process id");
     kill_process(Pid::from_raw(id).expect("it has one"), Signal::KILL).expect("it was alive");
     let ended = rest(&mut realm, &mut mirror);
-    // Its call was received and is answered, or the socket is closed first.
+    // Either the call was received and answered, or the socket was closed first.
     assert!(matches!(ended, Progress::Ended(Termination::Crashed { .. })), "{ended:?}");
     assert!(try_ahead(&mut realm, &["b", "c"], &mut NoHost).is_err(), "and stays so");
 }
@@ -184,7 +184,7 @@ fn an_impossible_count_of_passed_deltas_ends_the_realm() {
     }
     // A single delta cannot report others that passed.
     of_protocol(try_ahead(&mut ready(), &[&frame(1, false)], &mut NoHost));
-    // It reports passed deltas once.
+    // A worker must report passed deltas only once.
     let mut realm = ready();
     let twice = frame(1, true);
     let streamed = ahead(&mut realm, &[&twice, "b", "c"], &mut NoHost);

@@ -1,4 +1,4 @@
-//! Tests a WebAssembly component in a sealed process, compared with one in this thread.
+//! Tests a WebAssembly component in a sealed process, and compares it with one in this thread.
 
 use crate::support::{NoHost, delta, options};
 use pijs_artifact::{Artifact, COMPONENT_SCHEME, Module, Verified};
@@ -134,12 +134,12 @@ fn code_of_another_build_is_refused() {
     assert!(message.contains("cannot load the component"), "{message}");
 }
 
-/// A constant that the compiler puts into an instruction.
+/// A constant that the compiler embeds in an instruction.
 #[cfg(target_arch = "x86_64")]
 const MARK: i64 = 0x1122_3344_5566_7788;
 
-/// Compiles a component whose `register` begins with an `mprotect` of the page that it runs in, as a flaw of the compiler would let
-/// an attacker write it.
+/// Compiles a component whose `register` begins with an `mprotect` of the page that it runs in, as an attacker could write it if
+/// the compiler had a flaw.
 #[cfg(target_arch = "x86_64")]
 fn changes_its_page(protection: u8) -> Arc<Verified> {
     let store = |at: i64| format!("(i64.store (i32.const {}) (i64.const {}))", 1024 + 8 * at, MARK + at);
@@ -160,13 +160,12 @@ fn changes_its_page(protection: u8) -> Arc<Verified> {
         0x0f, 0x05,                                 // syscall
         0x0f, 0x0b,                                 // ud2
     ];
-    // The instruction has two bytes before its constant.
+    // The instruction has two bytes before the constant.
     code[at - 2..][..machine_code.len()].copy_from_slice(&machine_code);
     of_code(code)
 }
 
-/// The code of a component is mapped before the worker seals itself; after that even native code of the guest's makes no page
-/// executable.
+/// Even native code of the guest cannot make a page executable: a component's code is mapped before the worker seals itself.
 #[cfg(target_arch = "x86_64")]
 fn native_code_makes_no_page_executable() {
     const READ: u8 = 1;
@@ -177,6 +176,6 @@ fn native_code_makes_no_page_executable() {
     for protection in [READ | EXECUTE, READ | WRITE | EXECUTE] {
         assert_eq!(ended(protection), crashed("killed by SIGSYS: it made a forbidden system call"), "{protection}");
     }
-    // The call itself is carried out: the page is executable no more.
+    // The call itself succeeds, but the page is not executable afterwards.
     assert_eq!(ended(READ), crashed("killed by SIGSEGV"));
 }

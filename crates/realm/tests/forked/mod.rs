@@ -22,7 +22,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("an_idle_copy_returns_unchanged_pages", an_idle_copy_returns_unchanged_pages),
 ];
 
-/// Makes a zygote of these modules.
+/// Creates a zygote with these modules.
 pub(crate) fn zygote(process: ProcessOptions, options: &RealmOptions, modules: &Arc<Verified>) -> Zygote {
     let spare = Spare::start(process).expect("a process");
     Zygote::of(spare, options, modules, Now::default()).unwrap_or_else(|error| panic!("{error}"))
@@ -127,12 +127,12 @@ fn copies_share_pages() {
     assert!(copied < started, "{copied} KB in a copy, {started} KB in a worker that was started");
 }
 
-/// Memory that a large message took returns to the system when nothing of it is kept.
+/// Memory that a large message used is returned to the system, if no part of the message is kept.
 fn a_copy_returns_the_memory_of_a_message() {
     let modules = host_modules();
     let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
     let (mut copy, _) = open(&mut zygote, &options(), &modules);
-    // It does so after its answer and before the next message.
+    // The worker returns it after its answer and before the next message.
     let mut own_after = |data: Value| {
         for data in [data, Value::Null] {
             assert_eq!(channels(&run(&mut copy, 1, "count", data, &mut NoHost)).len(), 1);
@@ -149,11 +149,12 @@ fn an_idle_copy_returns_unchanged_pages() {
     let modules = host_modules();
     let mut zygote = zygote(ProcessOptions::default(), &options(), &modules);
     let (mut copy, _) = open(&mut zygote, &options(), &modules);
-    // Other copies that share its pages.
+    // Other copies that share pages with the zygote.
     let _others: Vec<_> = (0..2).map(|_| open(&mut zygote, &options(), &modules).0).collect();
     let mut told = Vec::new();
     for round in 0..3 {
-        // Measured between consecutive turns: on a busy machine a copy may become idle before one measurement, not before each.
+        // Measured between consecutive turns: on a busy machine a copy may become idle before one measurement, but not before
+        // each.
         let (mut own, mut resident) = (0, 0);
         for _ in 0..20 {
             let Progress::Yielded(done) = run(&mut copy, 1, "localTime", Value::Null, &mut NoHost) else {

@@ -1,4 +1,4 @@
-//! Tests workers whose engine an attacker controls: they die in every way, and send any data.
+//! Tests workers whose engine an attacker controls: they die in every possible way and send arbitrary data.
 
 use crate::support::{NoHost, deliver};
 use crate::{open, open_with, run, short_deadlines, timeout, unlimited_fuel};
@@ -37,7 +37,7 @@ fn every_death_of_a_worker_ends_the_realm_with_a_reason() {
         ("SIGABRT", Some("killed by SIGABRT")),
         ("SIGBUS", Some(if cfg!(target_arch = "x86_64") { "killed by SIGBUS" } else { "killed by SIGSEGV" })),
         ("exit", Some("exit status 0")),
-        // The filter stops Rust's handler for stack overflow while it reports.
+        // The filter kills the process while Rust's handler for stack overflow reports.
         ("stack", None),
     ];
     for (what, words) in cases {
@@ -104,7 +104,7 @@ fn bytes_that_are_no_frame_end_the_realm() {
         let Progress::Ended(Termination::Protocol { detail }) = &ended else { panic!("{name}: {ended:?}") };
         assert!(detail.contains(words), "{name}: {detail}");
     }
-    // An incomplete frame, and then silence: only the deadline ends it.
+    // An incomplete frame followed by silence: only the deadline ends the turn.
     let (mut realm, _) = open_with(&unlimited_fuel(), short_deadlines());
     let ended = misbehave(&mut realm, "say", &[100, 0, 0, 0, b'J']);
     assert!(matches!(ended, Progress::Ended(Termination::Protocol { .. } | Termination::Timeout { .. })), "{ended:?}");
@@ -114,7 +114,7 @@ fn a_message_between_turns_ends_the_realm() {
     let mut bytes = Vec::new();
     FromWorker::Yielded(Yield::default()).encode(&mut bytes).expect("a frame");
     let mut realm = open();
-    // The forged frame counts as the end of its turn; the real end arrives unrequested, or has arrived.
+    // The forged frame counts as the end of its turn. The real end then arrives unrequested, or has already arrived.
     let said = misbehave(&mut realm, "say", &bytes);
     if matches!(&said, Progress::Ended(Termination::Protocol { detail }) if detail.contains("sent data after the end"))
     {
@@ -146,12 +146,12 @@ fn endless_frames_end_at_the_deadline_in_small_slices() {
 fn a_worker_that_never_reads_does_not_block_the_host() {
     let mut bytes = Vec::new();
     FromWorker::Yielded(Yield::default()).encode(&mut bytes).expect("a frame");
-    // Long enough for a busy machine to run the turn before, and to poll several times.
+    // Enough time for a busy machine to run the previous turn and to poll several times.
     let (mut realm, _) =
         open_with(&unlimited_fuel(), ProcessOptions { turn: Duration::from_secs(4), ..short_deadlines() });
     let data = json!({ "what": "say-and-deaf", "bytes": bytes });
     assert_eq!(run(&mut realm, 1, "misbehave", data, &mut NoHost), Progress::Yielded(Yield::default()));
-    // More than any socket buffer holds.
+    // More bytes than any socket buffer holds.
     let mut progress = realm.start(deliver(2, "x", json!("y".repeat(8 << 20))), &mut NoHost);
     assert_eq!(progress, Progress::Running);
     let mut looks = 0;
@@ -168,13 +168,13 @@ fn nested(depth: usize) -> Value {
 }
 
 fn deep_values_cross_both_ways_or_are_refused() {
-    // Deeper than `serde_json` reads: a provider's JSON inside members of the host.
+    // Deeper than `serde_json` reads: a provider's JSON inside members that the host adds.
     let mut realm = open();
     for depth in [100, 118, 127, 200] {
         let progress = run(&mut realm, 1, "depth", nested(depth), &mut NoHost);
         assert_eq!(crate::emitted(progress), json!(depth));
     }
-    // No provider sends such JSON: a host bug, found before it is sent.
+    // No provider sends such JSON, so it is a host bug, which is detected before the message is sent.
     let progress = realm.start(deliver(1, "depth", nested(1000)), &mut NoHost);
     let Progress::Ended(Termination::Protocol { detail }) = &progress else { panic!("{progress:?}") };
     assert!(detail.contains("to send it") && detail.contains("levels"), "{detail}");

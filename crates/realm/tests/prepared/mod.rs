@@ -22,13 +22,13 @@ fn with_shared_code() -> ProcessOptions {
 }
 
 fn open(process: &ProcessOptions, modules: &Arc<Verified>) -> ProcessRealm {
-    // Started before any shared memory exists, for the first realm.
+    // Started before any shared memory exists, and used for the first realm.
     let spare = Spare::start(process.clone()).expect("a process");
     let opening = spare.open(&options(), &[Arc::clone(modules)], Now::default()).expect("it takes the modules");
     opening.finish(&mut NoHost).expect("it makes a realm").0
 }
 
-/// Returns whether a worker has mapped shared code, by the name of the mapping.
+/// Returns whether a worker has mapped shared code, judged by the name of the mapping.
 fn maps_shared_code(realm: &ProcessRealm) -> bool {
     let maps = fs::read_to_string(format!("/proc/{}/maps", realm.id())).expect("the worker lives");
     maps.lines().any(|line| line.contains("r--s") && line.contains("memfd:pijs-modules"))
@@ -36,14 +36,14 @@ fn maps_shared_code(realm: &ProcessRealm) -> bool {
 
 fn workers_read_sealed_shared_code() {
     let (process, modules) = (with_shared_code(), host_modules());
-    // The last one has other modules than the shared ones.
+    // The last worker has modules other than the shared ones.
     for (modules, mapped) in [(&modules, true), (&modules, true), (&host_modules(), false)] {
         let mut realm = open(&process, modules);
         assert_eq!(channels(&run(&mut realm, 1, "echo", Value::Null, &mut NoHost)), ["bus_event"]);
         assert!(!mapped || maps_shared_code(&realm));
         assert_eq!(realm.restrictions().expect("the worker lives").open_files, 1, "the shelf's descriptor is closed");
     }
-    // No other test has one.
+    // No other test uses shared memory files.
     assert!(!shared_files().is_empty() && shared_files().iter().all(is_sealed));
 }
 
@@ -54,7 +54,7 @@ fn shared_files() -> Vec<PathBuf> {
     paths.filter(|path| fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("pijs-modules"))).collect()
 }
 
-/// Returns whether it can be neither written, extended nor truncated.
+/// Returns whether the file can be neither written, extended nor truncated.
 fn is_sealed(path: &PathBuf) -> bool {
     let mut file = File::options().write(true).open(path).expect("it is this process's own");
     let refused = |result: std::io::Result<()>| result.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);

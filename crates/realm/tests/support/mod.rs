@@ -1,4 +1,4 @@
-//! A runtime that echoes, and helpers for tests of both kinds of realm.
+//! A runtime that echoes its input, and helpers for the tests of both kinds of realm.
 
 use pijs_artifact::{Artifact, Module, Verified};
 use pijs_engine::{ModuleSource, compile, engine_build};
@@ -68,7 +68,7 @@ pub(crate) fn delta(chunk: &str) -> StreamDelta {
     }
 }
 
-/// Options with fuel for everything but an endless loop.
+/// Options with enough fuel for everything except an endless loop.
 pub(crate) fn options() -> RealmOptions {
     RealmOptions {
         extension: ExtensionId::from("path:/guest"),
