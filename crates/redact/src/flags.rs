@@ -1,4 +1,4 @@
-//! Command-line options that take a secret as the next word: `--password VALUE`, `["--api-key", "VALUE"]`.
+//! Recognises command-line options that take a secret as the next word: `--password VALUE`, `["--api-key", "VALUE"]`.
 //!
 //! Only unambiguous long options are recognised: `--password-file` names a file, `--no-token` and `--ask-password` take no value,
 //! and `-p` is often a port. Options with `=` are handled as assignments.
@@ -7,7 +7,7 @@ use super::{MAX_NAME, REDACTED, is_hinted, quoted_length, segments};
 use serde_json::Value;
 use std::ops::Range;
 
-/// Last words of the names of such options.
+/// Last words of the names of options that take a secret.
 const LAST_WORDS: &[&[&str]] = &[
     &["password"],
     &["passwd"],
@@ -26,14 +26,14 @@ const NO_VALUE: &[&str] = &[
     "reset", "generate", "empty", "enable", "disable",
 ];
 
-/// Words that follow an option in a sentence: `--password is required`.
+/// Words that follow an option in a sentence, as in `--password is required`.
 const WORDS_OF_SENTENCES: &[&str] = &[
     "a", "an", "and", "are", "as", "but", "can", "cannot", "flag", "flags", "for", "from", "has", "if", "in",
     "instead", "is", "may", "must", "needs", "not", "of", "on", "option", "options", "or", "requires", "should",
     "that", "the", "to", "was", "when", "which", "will", "with", "without",
 ];
 
-/// Returns whether text may contain such an option. A cheap check that may have false positives.
+/// Returns whether text may contain an option that takes a secret. A cheap check that may have false positives.
 pub(crate) fn may_be_in(text: &str) -> bool {
     pijs_protocol::guard!(LedgerRedactFlags) && option_ends(text).next().is_some()
 }
@@ -55,7 +55,7 @@ pub(crate) fn values(text: &str) -> Vec<Range<usize>> {
         let quoted = quoted_length(value, before);
         let length = quoted.unwrap_or_else(|| word_length(value));
         let word = &value[..length];
-        // `{"flag": "--token", "name": 1}` has a key there.
+        // In `{"flag": "--token", "name": 1}` the next string is a key.
         let is_key = quoted.is_some() && value[length..].trim_start_matches(['\\', '"', '\'', ' ']).starts_with(':');
         if is_secret(word) && !is_key && !(quoted.is_none() && WORDS_OF_SENTENCES.contains(&word)) {
             places.push(after + separator_length..after + separator_length + length);
@@ -92,7 +92,7 @@ fn takes_secret(name: &str) -> bool {
     LAST_WORDS.iter().any(ends) && !NO_VALUE.contains(&first)
 }
 
-/// Returns the offsets behind the names of such options.
+/// Returns the offsets after the names of options that take a secret.
 fn option_ends(text: &str) -> impl Iterator<Item = usize> {
     text.match_indices("--").filter_map(|(at, _)| {
         let begins = !text[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_'));
@@ -103,7 +103,8 @@ fn option_ends(text: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Returns the length of the separator between an option and its value: blanks or a comma, quotes around both, a continued line.
+/// Returns the length of the separator between an option and its value: blanks or a comma, optional quotes around both, or a line
+/// continuation.
 fn separator_length(rest: &str) -> Option<usize> {
     let after_quotes = |text: &str| text.len() - text.trim_start_matches('\\').trim_start_matches(['"', '\'']).len();
     let closed = match after_quotes(rest) {

@@ -1,10 +1,10 @@
 //! Redacts secrets in logs, the ledger and terminal output.
 //!
-//! Two rules apply. By key: a member whose key contains one of the words of `docs/spec/hostcalls.md` as a whole segment
-//! (`api_key`, `apiKey`, `X-Api-Key`; `token`, not `totalTokens`). By value: text with a known secret (also in base64,
-//! hexadecimal, a URL or JSON), an assignment to a name of the first rule (`?api_key=...`, `password: ...`), the value of an
-//! option that takes one (`--api-key VALUE`), the password of a URL, a private key in PEM, or a common form of credential. A
-//! secret that is split over two fields, or encoded in another way, is not recognised.
+//! Two rules apply. By key, it redacts a member whose key contains one of the words of `docs/spec/hostcalls.md` as a whole
+//! segment (`api_key`, `apiKey`, `X-Api-Key`; `token`, not `totalTokens`). By value, it redacts text with a known secret (also in
+//! base64, hexadecimal, a URL or JSON), an assignment to a name of the first rule (`?api_key=...`, `password: ...`), the value of
+//! an option that takes one (`--api-key VALUE`), the password of a URL, a private key in PEM, or a common form of credential. A
+//! secret that is split over two fields or encoded in any other way is not recognised.
 
 #![warn(missing_docs)]
 #![warn(clippy::disallowed_methods)]
@@ -27,11 +27,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Replacement of a secret.
 pub const REDACTED: &str = "[REDACTED]";
 
-/// Minimum length of a secret; shorter values are likely ordinary words.
+/// Minimum length of a secret in bytes; shorter values are likely to be ordinary words.
 const MIN_SECRET: usize = 6;
-/// Minimum length of a setting of an MCP server that is treated as a secret; shorter ones are switches.
+/// Minimum length in bytes of an MCP server's setting that is treated as a secret; shorter ones are switches.
 const MIN_SETTING: usize = 4;
-/// Minimum number of characters behind a credential's prefix.
+/// Minimum number of characters after a credential's prefix.
 const MIN_CREDENTIAL: usize = 12;
 
 const WORDS: &[&[&str]] = &[
@@ -88,13 +88,14 @@ const CREDENTIAL_PREFIXES: &[&str] = &[
     "ya29.",
 ];
 
-/// Beginning of a PEM key, and end of its label.
+/// Start of the first line of a PEM key; a label follows.
 const PEM: &str = "-----BEGIN ";
 const PRIVATE: &str = "PRIVATE KEY";
 /// Maximum length of a label, in characters.
 const MAX_LABEL: usize = 64;
 
-/// A secret key contains one of these in any spelling; this check rejects nearly every key quickly.
+/// Substrings of keys, one of which every secret key contains in any spelling. Checking for them rejects nearly every key
+/// quickly.
 const HINTS: &[&[u8]] = &[b"key", b"token", b"auth", b"cookie", b"pass", b"secret", b"credential", b"bearer"];
 
 /// Maximum length of a name before `=` or `:` that is checked.
@@ -115,7 +116,7 @@ pub fn is_secret_key(key: &str) -> bool {
 /// Returns whether `key` may be the name of a secret. A cheap check before [`is_secret_key`] that may have false positives.
 pub(crate) fn is_hinted(key: &str) -> bool {
     let hinted = |hint: &&[u8]| key.as_bytes().windows(hint.len()).any(|window| window.eq_ignore_ascii_case(hint));
-    // ASCII case folding is enough, apart from two characters that occur in no name.
+    // ASCII case folding is enough: two characters fold differently, and occur in no name.
     HINTS.iter().any(hinted)
 }
 
@@ -132,7 +133,7 @@ pub(crate) fn segments(key: &str) -> Vec<String> {
             continue;
         }
         let upper = character.is_uppercase();
-        // `APIKey`: the last capital of a run begins the next word.
+        // `APIKey`: the last capital letter of a run begins the next word.
         let ends_run = upper && !previous_lower && characters.peek().is_some_and(|next| next.is_lowercase());
         if fresh || (upper && previous_lower) || ends_run {
             segments.push(String::new());
@@ -158,7 +159,7 @@ struct Secrets {
     given: Vec<String>,
     /// Secrets in all encodings.
     all: Vec<String>,
-    /// Matches all secrets and prefixes in one pass, which finds none in nearly every text.
+    /// Matches all secrets and prefixes in one pass. In nearly every text it finds none.
     any: AhoCorasick,
     /// Matches the secrets alone, for unescaped text.
     escaped: AhoCorasick,
@@ -189,13 +190,13 @@ impl Default for Redactor {
 }
 
 impl Redactor {
-    /// Creates a redactor of these values, without those too short to distinguish from ordinary words.
+    /// Creates a redactor for these values. Values too short to distinguish from ordinary words are left out.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let given = secrets.into_iter().filter(|secret| secret.len() >= MIN_SECRET).collect();
         Self { known: Arc::new(RwLock::new(Arc::new(Secrets::new(given)))) }
     }
 
-    /// Adds a secret: a key that a command printed, a token that was renewed.
+    /// Adds a secret, for example a key that a command printed or a renewed token.
     pub fn learn(&self, secret: &str) {
         self.learn_from(secret, MIN_SECRET);
     }
@@ -288,7 +289,7 @@ fn redact_credentials(text: &str, prefix: &str) -> String {
     map_credentials(text, prefix, |_| REDACTED.to_owned())
 }
 
-/// Replaces everything that looks like a credential of this prefix, including the prefix. `replace` gets the text behind the
+/// Replaces everything that looks like a credential of this prefix, including the prefix. `replace` receives the text after the
 /// prefix.
 fn map_credentials(text: &str, prefix: &str, replace: impl Fn(&str) -> String) -> String {
     let mut out = String::new();
@@ -373,8 +374,9 @@ fn redact_passwords(text: &str) -> String {
     out
 }
 
-/// Returns the encodings of a secret: in a form, where a blank is a plus, in hexadecimal and in base64; escapes are undone before
-/// the search. Inside a longer text base64 has three alignments, each with different characters at the ends, which are left out.
+/// Returns the encodings of a secret: form encoding, in which a blank is a plus, hexadecimal and base64. Escapes need no encoding
+/// here, because text is unescaped before the search. Inside a longer text base64 has three alignments, which differ in the first
+/// and last characters; these are left out.
 fn encodings(secret: &str) -> Vec<String> {
     let mut found = vec![secret.replace(' ', "+"), hex::encode(secret), hex::encode_upper(secret)];
     for alphabet in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
@@ -392,12 +394,12 @@ fn encodings(secret: &str) -> Vec<String> {
     found
 }
 
-/// Returns whether a name before `=` or `:` may be secret.
+/// Returns whether a name before `=` or `:` may be that of a secret.
 fn assigns(text: &str) -> bool {
     names(text).any(|(name, _)| is_secret_key(name))
 }
 
-/// Returns the names before `=` and `:`, with the offset after the sign.
+/// Returns the names before `=` and `:`, each with the offset after the sign.
 fn names(text: &str) -> impl Iterator<Item = (&str, usize)> {
     text.match_indices(['=', ':']).filter_map(|(at, _)| {
         let before = text[..at].trim_end_matches(['"', '\'', ' ', '\\']);
@@ -434,18 +436,18 @@ fn redact_assignments(text: &str) -> String {
     out
 }
 
-/// Returns the length of `value` before the quote that closes the one at the end of `before`, if there is one.
+/// Returns the length of `value` up to the quote that closes the one at the end of `before`; `None` without a quote there.
 pub(crate) fn quoted_length(value: &str, before: &str) -> Option<usize> {
     let quote = before.chars().next_back().filter(|c| matches!(c, '"' | '\''))?;
-    // Inside quoted text, quotes are escaped themselves.
+    // Inside quoted text, the quotes are escaped.
     let is_escaped = before[..before.len() - 1].ends_with('\\');
     let closing = value.match_indices(quote).map(|(at, _)| at);
     let mut closing = closing.filter(|at| value[..*at].ends_with('\\') == is_escaped);
     Some(closing.next().map_or(value.len(), |at| at - usize::from(is_escaped)))
 }
 
-/// Returns the length of a secret at the start of `value`: everything between quotes or brackets, else one word. `before` ends
-/// with the opening quote, if there is one.
+/// Returns the length of a secret at the start of `value`: everything between quotes or brackets, otherwise one word. `before`
+/// ends with the opening quote, if there is one.
 fn secret_length(value: &str, before: &str) -> usize {
     if let Some(length) = quoted_length(value, before) {
         return length;
@@ -464,7 +466,7 @@ fn secret_length(value: &str, before: &str) -> usize {
     }
     let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '&' | ',' | ';' | '}' | ')' | '\\' | '<');
     let length = value.find(ends).unwrap_or(value.len());
-    // `Authorization: Basic dXNlcg==`: the scheme is a word of its own.
+    // In `Authorization: Basic dXNlcg==` the scheme is a separate word.
     let scheme = &value[..length];
     if !["basic", "bearer", "digest", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
         return length;

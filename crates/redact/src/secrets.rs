@@ -4,7 +4,7 @@ use super::flags;
 use super::{Redactor, is_secret_key};
 use serde_json::{Map, Value};
 
-/// Returns whether a member has a secret name, or a text holds a known secret or looks like a credential.
+/// Returns whether a member has a secret name, or a text contains a known secret or looks like a credential.
 pub fn are_in(params: &Map<String, Value>, redactor: &Redactor) -> bool {
     params.iter().any(|(key, value)| is_secret_key(key) || holds(value, redactor))
 }

@@ -1,9 +1,9 @@
 //! Replaces secrets by substitutes of equal length, so that a redacted recording still replays.
 //!
 //! [`Redactor::text`] changes the length of a text, which would change the behaviour of the program that reads it. A
-//! [`Substitutes`] replaces every occurrence of a secret by the same substitute with as many characters, so that values that the
-//! program derives from it (a header, a slice, a length) correspond. The encodings of a secret in base64, hexadecimal and a form
-//! are replaced by those of its substitute. Values computed in another way, such as a hash, do not correspond.
+//! [`Substitutes`] replaces every occurrence of a secret by the same substitute with as many characters, so that values which the
+//! program derives from the secret (a header, a slice, a length) stay consistent. The base64, hexadecimal and form encodings of a
+//! secret are replaced by those of its substitute. Values computed in any other way, such as a hash, do not stay consistent.
 //!
 //! Substitution is idempotent: a substitute is not a secret.
 
@@ -12,7 +12,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Prefix of a substitute, if it is long enough to hold one.
+/// Prefix of a substitute that is long enough for it.
 const MARK: &str = "REDACTED";
 
 /// Replaces the secrets of a [`Redactor`], and text that looks like a credential, by substitutes.
@@ -29,7 +29,7 @@ struct SubstituteTable {
     /// Matches a secret, also in JSON text, or the prefix of a credential.
     any: AhoCorasick,
     secrets: AhoCorasick,
-    /// Substitutes by pattern of `secrets`.
+    /// Substitutes, by the index of the secret in `secrets`.
     substitutes: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ impl Substitutes {
         for prefix in CREDENTIAL_PREFIXES {
             out = credentials(&out, prefix);
         }
-        // From the end, so that earlier ranges stay valid.
+        // Starts at the end, so that earlier ranges stay valid.
         for place in private_keys(&out).into_iter().rev() {
             let length = out[place.clone()].chars().count();
             if !out[place.clone()].contains(MARK) {
@@ -106,7 +106,8 @@ impl Substitutes {
         (out != text).then(|| out.into_bytes())
     }
 
-    /// Replaces secrets in the strings of a value and in its member names. Plain lower-case names belong to a format and stay.
+    /// Replaces secrets in the strings of a value and in its member names. Plain lower-case names belong to a format and are
+    /// kept.
     pub fn value(&self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(&text)),
@@ -123,17 +124,17 @@ impl Substitutes {
     }
 }
 
-/// Returns the substitute of the secret with this number, of equal length in characters.
+/// Returns the substitute of the secret with this number. It has as many characters as the secret.
 fn substitute(secret: &str, number: usize) -> String {
     let prefix = CREDENTIAL_PREFIXES.iter().find(|prefix| secret.starts_with(**prefix)).copied().unwrap_or_default();
     let length = secret.chars().count();
     let marked = format!("{prefix}{MARK}{number}x");
-    // A short one has no room for the mark; its number still distinguishes it.
+    // A short substitute has no room for the mark; its number still distinguishes it.
     let short = format!("R{number}");
     filler(if marked.len() <= length { &marked } else { &short }, length)
 }
 
-/// Pads `begin` with `x` to the length.
+/// Pads `begin` with `x` to `length` characters.
 fn filler(begin: &str, length: usize) -> String {
     begin.chars().chain(std::iter::repeat('x')).take(length).collect()
 }

@@ -1,9 +1,9 @@
-//! Tests which parts of a text are redacted and which stay.
+//! Tests which parts of a text are redacted and which are kept.
 
 use super::*;
 use serde_json::json;
 
-/// Checks texts and their redactions by a redactor without known secrets.
+/// Checks the redactions of texts by a redactor without known secrets.
 fn check_redactions(texts: &[(&str, &str)]) {
     let redactor = Redactor::default();
     for (text, clean) in texts {
@@ -261,7 +261,7 @@ fn known_values_are_redacted_everywhere() {
     );
 }
 
-/// A quadratic scan of a megabyte takes hours.
+/// Takes hours if the scan of a megabyte is quadratic.
 #[test]
 fn redaction_takes_linear_time() {
     let redactor = Redactor::new(["hunter2\"hunter2".to_owned()]);

@@ -1,18 +1,18 @@
-//! Unescapes text, with the position of each byte.
+//! Unescapes text and tracks the position of each byte.
 //!
-//! A secret in a URL or in JSON has too many spellings to list (`%2F` or `%2f`, some characters escaped and others not, JSON
-//! inside of JSON), so the text is unescaped instead.
+//! A secret in a URL or in JSON has too many spellings to list (`%2F` or `%2f`, only some characters escaped, JSON inside JSON),
+//! so the text is unescaped instead.
 
 use aho_corasick::AhoCorasick;
 use std::ops::Range;
 
-/// Levels of nested escapes that are undone.
+/// Number of levels of nested escapes that are undone.
 const LEVELS: usize = 2;
 
-/// Returns the ranges of `text` that spell one of `words` with escapes, in order and disjoint.
+/// Returns the ranges of `text` that contain one of `words`, possibly with escapes, in order and disjoint.
 pub(crate) fn places(text: &str, words: &AhoCorasick) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    // Text is never that long; a longer one is redacted as a whole.
+    // Text is never that long; if it is, all of it is redacted.
     let Ok(end) = u32::try_from(text.len()) else {
         found.push(0..text.len());
         return found;
@@ -37,11 +37,11 @@ pub(crate) fn is_escaped(text: &str) -> bool {
 
 struct Unescaped {
     bytes: Vec<u8>,
-    /// End of each byte's spelling in the text; it begins where the one before ends.
+    /// End of each byte's spelling in the text; the spelling begins at the end of the previous one.
     ends: Vec<u32>,
 }
 
-/// Parses an escape at the start of bytes: its value, and its length.
+/// Parses an escape at the start of bytes. Returns its value and its length.
 type Read = fn(&[u8]) -> Option<(Unescape, usize)>;
 
 /// The value of an escape: one byte, or a character in UTF-8.
@@ -86,7 +86,7 @@ impl Unescaped {
             let escape = if self.bytes[at] == mark { read(&self.bytes[at..]) } else { None };
             let (meant, length) = escape.unwrap_or_else(|| (Unescape::byte(self.bytes[at]), 1));
             at += length;
-            // All bytes of one character end with its escape, so that no partial character remains.
+            // All bytes of a character end with its escape, so that no partial character remains.
             ends.resize(ends.len() + meant.length, self.ends[at - 1]);
             bytes.extend_from_slice(&meant.bytes[..meant.length]);
         }

@@ -1,8 +1,8 @@
 //! Resources of a session other than extensions: skills, prompt templates, themes and context files.
 //!
 //! [`Resources::load`] reads them once for a session, and [`Resources::extend`] adds those that extensions name in
-//! `resources_discover`. `pijs-packages` finds the files. Of two resources with one name the first is used. A file that cannot be
-//! read or parsed is skipped and becomes a [`ResourceProblem`].
+//! `resources_discover`. `pijs-packages` finds the files. If two resources have the same name, the first is used. A file that
+//! cannot be read or parsed is skipped and becomes a [`ResourceProblem`].
 
 mod markdown;
 mod template;
@@ -23,7 +23,7 @@ use std::path::{Component, Path, PathBuf};
 /// Maximum size of a context file in bytes. It is part of every request, so a larger one is certainly a mistake.
 const MAX_CONTEXT_BYTES: u64 = 1 << 20;
 
-/// Names of context files; the first that exists in a folder is used.
+/// Names of context files. The first one that exists in a folder is used.
 const CONTEXT_FILES: [&str; 5] = ["AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD"];
 
 /// A context file, which is part of the system prompt.
@@ -50,7 +50,7 @@ pub struct Skill {
     /// Origin of the skill, in pi's format.
     #[serde(default)]
     pub source_info: Value,
-    /// Whether only users can invoke the skill.
+    /// Whether only the user can invoke the skill.
     #[serde(default)]
     pub disable_model_invocation: bool,
 }
@@ -69,19 +69,19 @@ pub struct ResourceProblem {
 pub struct ResourcePlaces {
     /// The user's pi folder with context files, `SYSTEM.md` and `APPEND_SYSTEM.md`; `None` reads none of them.
     pub agent_dir: Option<PathBuf>,
-    /// The project with its context files and, when it is trusted, its `.pi`; `None` reads none of them.
+    /// The project with its context files and, if it is trusted, its `.pi`; `None` reads none of them.
     pub project: Option<PathBuf>,
     /// Whether context files are read.
     pub context_files: bool,
     /// Whether the project is trusted, so that its `.pi` is read.
     pub trusted: bool,
-    /// The trust reported to extensions: a folder without anything that needs trust is reported as trusted.
+    /// Trust that is reported to extensions: a folder without anything that needs trust is reported as trusted.
     pub told_trusted: bool,
-    /// Protected locations that links must not lead to; `None` follows all links.
+    /// Protected locations that links must not lead to; `None` allows all links.
     pub protected: Option<Places>,
     /// Folders, settings and packages to search; `None` searches nothing.
     pub found_by: Option<(DiscoverOptions, ResourceOptions)>,
-    /// Recorded resources for a replay, which reads no files.
+    /// Recorded resources for a replay, which reads no files; `None` reads files.
     pub read: Option<Box<Resources>>,
 }
 
@@ -102,9 +102,9 @@ pub struct Resources {
     pub prompts: Vec<PromptTemplate>,
     /// Context files: the user's, then those of the project from the outermost folder to the innermost.
     pub context_files: Vec<ContextFile>,
-    /// Text of `SYSTEM.md`, which replaces the built-in prompt.
+    /// Text of `SYSTEM.md`, which replaces the built-in prompt; `None` without the file.
     pub system_prompt: Option<String>,
-    /// Text of `APPEND_SYSTEM.md`.
+    /// Text of `APPEND_SYSTEM.md`; `None` without the file.
     pub appended_prompt: Option<String>,
     /// Theme files in order of discovery.
     pub themes: Vec<PathBuf>,
@@ -133,7 +133,7 @@ pub struct Resources {
 /// Prefix of `source` for resources that an extension named.
 const OF_EXTENSION: &str = "extension:";
 
-/// The author of a reference to a file, which determines the files that it may name.
+/// Author of a reference to a file, which determines the files that it may name.
 #[derive(Clone, Copy)]
 enum Naming<'a> {
     /// The user, or a project or package that the user chose.
@@ -155,7 +155,7 @@ impl Naming<'_> {
 #[derive(Debug, Clone, Default)]
 struct NamedLocations(BTreeSet<(&'static str, PathBuf)>);
 
-/// Maximum number of locations that extensions may name.
+/// Maximum number of locations that extensions may name in a session.
 const MAX_NAMED: usize = 4096;
 
 impl NamedLocations {
@@ -167,8 +167,9 @@ impl NamedLocations {
     }
 }
 
-/// Maximum number of prompt templates of a session, and of their bytes. All are read at the start and kept in memory.
+/// Maximum number of prompt templates in a session. All are read at the start and kept in memory.
 const MAX_PROMPTS: usize = 4096;
+/// Maximum total size of prompt templates in bytes.
 const MAX_PROMPT_BYTES: usize = 64 << 20;
 
 impl Resources {
@@ -201,21 +202,21 @@ impl Resources {
         found
     }
 
-    /// Returns the skipped context files and links to protected locations, because the user expects the model to know their
-    /// content.
+    /// Returns the problems of skipped context files and of links to protected locations. They are reported because the user
+    /// expects the model to know that content.
     pub fn skipped_context(&self) -> impl Iterator<Item = &ResourceProblem> {
         let is_context = |name: &std::ffi::OsStr| CONTEXT_FILES.iter().any(|known| name == *known);
         let context = self.problems.iter().filter(move |problem| problem.path.file_name().is_some_and(is_context));
         context.chain(&self.withheld)
     }
 
-    /// Reads a document. Records a link to a protected location: a user who trusts a project has not reviewed the targets of its
-    /// links.
+    /// Reads a document. A link to a protected location is recorded and not read: a user who trusts a project has not reviewed
+    /// the targets of its links.
     fn document(&mut self, path: &Path, naming: Naming<'_>) -> Result<MarkdownDocument, Option<String>> {
         self.text(path, markdown::MAX_BYTES, naming).and_then(|text| MarkdownDocument::parse(&text).map_err(Some))
     }
 
-    /// Reads a text. The error is a message, or `None` when the problem is already recorded.
+    /// Reads a text. The error is a message, or `None` if the problem is already recorded.
     fn text(&mut self, path: &Path, limit: u64, naming: Naming<'_>) -> Result<String, Option<String>> {
         read((self.protected.as_ref(), naming), path, limit).map_err(|unread| match unread {
             ResourceReadError::Withheld(problem) => {
@@ -332,7 +333,7 @@ impl Resources {
         }
     }
 
-    /// Reads a prompt file of the project, when it is trusted, or else of the user.
+    /// Reads a prompt file of the project if the project is trusted, otherwise of the user.
     fn prompt_file(&mut self, places: &ResourcePlaces, name: &str) -> Option<String> {
         let project = places.project.as_ref().filter(|_| places.trusted).map(|project| project.join(".pi"));
         let folders = project.into_iter().chain(places.agent_dir.clone());
@@ -345,13 +346,13 @@ impl Resources {
     ///
     /// # Errors
     ///
-    /// Fails when a skill cannot be read or a template becomes too long. The caller then keeps the text.
+    /// Fails if a skill cannot be read or a template becomes too long. The caller then keeps the text unexpanded.
     pub fn expand(&self, text: &str) -> Result<String, ResourceProblem> {
         if let Some(rest) = text.strip_prefix("/skill:") {
             let (name, args) = rest.split_once(' ').unwrap_or((rest, ""));
             if let Some(skill) = self.skills.iter().find(|skill| skill.name == name) {
                 let path = PathBuf::from(&skill.file_path);
-                // The file may have been replaced by a link since it was found.
+                // The file may have been replaced by a link since discovery.
                 let is_of_extension =
                     skill.source_info["source"].as_str().is_some_and(|from| from.starts_with(OF_EXTENSION));
                 let as_before = |real: &Path| self.skill_files.contains(real);
@@ -436,7 +437,7 @@ fn without_dots(path: &Path) -> PathBuf {
 enum ResourceReadError {
     /// The file is protected.
     Withheld(ResourceProblem),
-    /// The extension may not name the file; holds its canonical path.
+    /// The extension may not name the file; contains its canonical path.
     Refused(PathBuf),
     /// Another error, with its message.
     Failed(String),
@@ -471,7 +472,7 @@ fn read(
 }
 
 fn is_withheld(places: &Places, real: &Path) -> bool {
-    // Installed packages are in a protected folder, but are public. A user may also run a session in a protected folder.
+    // Installed packages are in a protected folder but public. A user may also run a session inside a protected folder.
     let is_project = || places.is_withheld(&places.project) && real.starts_with(&places.project);
     places.is_withheld(real) && !places.is_installed(real) && !is_project()
 }
@@ -509,8 +510,9 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<ResourceProb
     (found, problems)
 }
 
-/// Returns whether a file is a link out of the repository of its folder or, outside of a repository, out of the folder: a cloned
-/// project must not include the user's other files in the prompt. A repository that contains the user's home is ignored.
+/// Returns whether a file is a link that leads out of the repository of its folder, or out of the folder if it is in no
+/// repository: a cloned project must not include other files of the user in the prompt. A repository that contains the user's
+/// home is ignored.
 fn leads_out(folder: &Path, path: &Path, home: Option<&Path>) -> bool {
     let is_home = |above: &Path| home.is_some_and(|home| home.starts_with(above));
     let mut own = folder.ancestors().take_while(|above| !is_home(above) || !guard!(PackagesEnclosingHome));
@@ -521,7 +523,7 @@ fn leads_out(folder: &Path, path: &Path, home: Option<&Path>) -> bool {
     }
 }
 
-/// Returns the limit of a context file in bytes.
+/// Returns the maximum size of a context file in bytes.
 fn longest_context() -> u64 {
     if guard!(ResourcesContextSize) { MAX_CONTEXT_BYTES } else { u64::MAX }
 }

@@ -7,7 +7,7 @@ use yaml_rust2::{Yaml, YamlLoader};
 /// Maximum size of a skill or template in bytes; no model context holds more.
 pub(super) const MAX_BYTES: u64 = 4 << 20;
 
-/// Nesting of lists and maps in front matter. A description needs no nesting, and a list one level.
+/// Maximum nesting of lists and maps in front matter. A description needs no nesting, and a list one level.
 const MAX_DEPTH: usize = 32;
 
 /// A Markdown file: front matter and body.
@@ -43,7 +43,7 @@ impl MarkdownDocument {
     }
 }
 
-/// Rejects YAML with aliases and with deep nesting: aliases multiply memory when they are expanded, and the loader is recursive.
+/// Rejects YAML with aliases or with deep nesting: aliases multiply memory when they are expanded, and the loader is recursive.
 fn is_plain(yaml: &str) -> Result<(), String> {
     let mut parser = Parser::new_from_str(yaml);
     let mut depth = 0_usize;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Characters of the first line that serve as a description.
+/// Maximum length in characters of a description that is taken from the first line.
 const DESCRIBED: usize = 60;
 /// Maximum size of an expanded template in bytes; no model context holds more.
 pub(super) const MAX_EXPANSION_BYTES: usize = 16 << 20;
@@ -18,9 +18,9 @@ pub(super) const MAX_EXPANSION_BYTES: usize = 16 << 20;
 pub struct PromptTemplate {
     /// Name after the slash: the stem of the file name.
     pub name: String,
-    /// Description from the front matter, or else the first line.
+    /// Description from the front matter, otherwise the first line.
     pub description: String,
-    /// Hint about the arguments.
+    /// Hint about the arguments; `None` without one.
     pub argument_hint: Option<String>,
     /// Text with placeholders.
     pub content: String,
@@ -46,11 +46,11 @@ impl PromptTemplate {
     }
 }
 
-/// Expands a typed line; `None` when it does not name a template.
+/// Expands a typed line; `None` if it does not name a template.
 ///
 /// # Errors
 ///
-/// Returns the template when the expansion is longer than [`MAX_EXPANSION_BYTES`].
+/// Returns the template if the expansion is longer than [`MAX_EXPANSION_BYTES`].
 pub(super) fn expand<'a>(line: &str, templates: &'a [PromptTemplate]) -> Result<Option<String>, &'a PromptTemplate> {
     let Some(rest) = line.strip_prefix('/') else { return Ok(None) };
     let (name, args) = match rest.find(char::is_whitespace) {
@@ -87,7 +87,7 @@ fn arguments(line: &str) -> Vec<String> {
 }
 
 /// Replaces `$1`, `$@`, `$ARGUMENTS`, `${1:-default}`, `${@:2}` and `${@:2:1}`. Arguments are not expanded again. Returns `None`
-/// when the text becomes longer than `most`, since each placeholder may insert all arguments.
+/// if the text becomes longer than `most`, because each placeholder may insert all arguments.
 fn fill(content: &str, args: &[String], most: usize) -> Option<String> {
     static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\$\{(\d+|ARGUMENTS|@):-([^}]*)\}|\$\{@:(\d+)(?::(\d+))?\}|\$(ARGUMENTS|@|\d+)")

@@ -12,7 +12,7 @@ fn skill(name: &str) -> String {
     format!("---\nname: {name}\ndescription: does {name}\n---\nDo {name}.\n")
 }
 
-/// Locations of the user and, when it is trusted, of the project.
+/// Locations of the user and, if it is trusted, of the project.
 fn places(root: &Path, agent_dir: &str, project: &str, trusted: bool) -> ResourcePlaces {
     let dirs = Dirs { agent_dir: root.join(agent_dir), cwd: root.join(project), home: root.join("home") };
     ResourcePlaces {
@@ -126,7 +126,7 @@ fn a_text_that_an_extension_may_not_name_is_left_out() {
     let refused = found.extend(&path, [&skills, &["p.md".into()], &["../notes/t.json".into()]], &admits);
     assert_eq!((found.skills.len(), found.prompts.len(), found.themes.len()), (1, 0, 0));
     assert_eq!(refused, ["SKILL.md", "p.md", "t.json"].map(|name| root.join("notes").join(name)));
-    // Its own text becomes a link later on.
+    // The extension later replaces its text by a link.
     fs::remove_file(root.join("ext/kept/SKILL.md")).unwrap();
     link("ext/kept/SKILL.md", "notes/SKILL.md");
     let problem = found.expand("/skill:kept").unwrap_err();
@@ -149,7 +149,7 @@ fn named_locations_are_searched_once_and_templates_are_limited() {
     let names: Vec<PathBuf> =
         (0..2_000).map(|number| PathBuf::from(format!("{}prompts", "./".repeat(number)))).collect();
     found.extend(&extension, [&[], &names, &[]], &|_| true);
-    // Templates past the limit are reported once each, so the folder was read once however often it is named.
+    // Each template past the limit is reported once, so the folder was read only once although it is named repeatedly.
     assert_eq!((found.prompts.len(), found.problems.len()), (MAX_PROMPTS, 5_000 - MAX_PROMPTS));
     let many: Vec<PathBuf> = (0..100_000).map(|number| PathBuf::from(format!("none{number}"))).collect();
     found.extend(&extension, [&[], &many, &[]], &|_| true);
@@ -160,7 +160,7 @@ fn named_locations_are_searched_once_and_templates_are_limited() {
     assert_eq!((found.prompts.len(), found.problems.len()), (1, 1));
 }
 
-/// Trust in a project does not cover the targets of its links.
+/// A project's links to protected files are not read even if the project is trusted.
 #[cfg(unix)]
 #[test]
 fn links_of_a_trusted_project_do_not_reach_protected_files() {
@@ -210,7 +210,7 @@ fn a_link_is_judged_by_its_target() {
     let mut found = Resources::load(&places(root, "agent", "home/project", true));
     let named = [
         format!("{held}/leak.md"),
-        // A second path to the root of the file system.
+        // An alternative path to the root of the file system.
         format!("{}{}", Path::new("/proc/self").join("root").display(), root.join("home/.ssh/key.md").display()),
     ];
     let named = named.map(PathBuf::from);
@@ -236,7 +236,7 @@ fn a_repository_around_the_home_does_not_permit_links() {
     assert_eq!(found.context_files.len(), 1);
 }
 
-/// Resources that later become part of a prompt are protected from writes, even in folders that an extension may write to.
+/// Files that later become part of a prompt are protected from writes, even in folders that an extension may write to.
 #[test]
 fn resources_are_protected_from_writes() {
     let root = Path::new("/w");
@@ -254,7 +254,7 @@ fn resources_are_protected_from_writes() {
     }
 }
 
-/// Consent to a package covers its folder, not the targets of its links.
+/// A link out of a package is not read: consent to a package covers only its folder.
 #[cfg(unix)]
 #[test]
 fn links_of_a_package_do_not_leave_it() {
