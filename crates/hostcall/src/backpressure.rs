@@ -1,8 +1,8 @@
 //! Backpressure: limits completed hostcall results not yet delivered to the realm.
 //!
 //! A result waits in the host's memory until its realm takes it, and the extension determines their number and size. When too
-//! many bytes wait, further calls of that extension begin after its realm has taken some, and files are read a few at a time; no
-//! call is refused, and an honest extension, which has no more memory than its realm, never waits. Streams (a response, a
+//! many bytes wait, further calls of that extension begin only after its realm has taken some, and few files are read at a time.
+//! No call is refused, and an honest extension, which has no more memory than its realm, never waits. Streams (a response, a
 //! connection, a program's output) pause at a lower limit of bytes and of chunks, because a server determines the size of its
 //! chunks, and the realm's timers queue behind all of them.
 
@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Concurrent file operations of one extension, twice as many as in Node. Their data is in memory at the same time, and they
-/// share the threads with all other work.
+/// Maximum number of concurrent file operations of one extension, twice as many as in Node. Their data is in memory at the same
+/// time, and they share the threads with all other work.
 const MAX_FILE_OPS: usize = 8;
 
-/// Undelivered results at which streams pause. A realm takes so many in a few milliseconds.
+/// Number of undelivered results at which streams pause. A realm takes that many in a few milliseconds.
 const STREAM_RESULTS: usize = 128;
 
-/// Bytes that a result takes besides its content.
+/// Memory of a result in addition to its content, in bytes.
 const RESULT_OVERHEAD: usize = 512;
 
 /// The undelivered results of all extensions.
@@ -50,7 +50,7 @@ impl Default for UndeliveredResults {
     }
 }
 
-/// Accounts for one undelivered result; dropping it marks the result as delivered, or its realm as ended.
+/// Accounts for one undelivered result; dropping it marks the result as delivered, or as void because its realm has ended.
 pub struct ResultPermit {
     undelivered: Arc<UndeliveredResults>,
     bytes: usize,
@@ -85,7 +85,7 @@ impl Drop for WaiterGuard<'_> {
     }
 }
 
-/// Permission for a call to begin, held until its result.
+/// Permission for a call to begin; kept until the call has a result.
 pub(crate) struct CallSlot {
     _file_op: Option<OwnedSemaphorePermit>,
 }

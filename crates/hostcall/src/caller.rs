@@ -50,14 +50,14 @@ impl Caller {
 pub struct Profile {
     /// The extension.
     pub extension: ExtensionId,
-    /// Folder of its package, which it reads without consent. For a loose file the folder that contains it, of which only `files`
-    /// belong to the extension.
+    /// Folder of the extension's package, which it reads without consent. For a loose file, the folder that contains it; of that
+    /// folder only `files` belong to the extension.
     pub package_root: Option<PathBuf>,
-    /// Files of a loose extension: the file itself and those that are compiled into it.
+    /// Files of a loose extension: the file itself and the files that are compiled into it.
     pub files: Option<Vec<PathBuf>>,
-    /// Folders of dependencies whose code is compiled into it; readable as well.
+    /// Folders of dependencies whose code is compiled into the extension, which may read them as well.
     pub dependencies: Vec<PathBuf>,
-    /// `sha256:HEX` of its artifact, for the ledger.
+    /// `sha256:HEX` of the extension's artifact, for the ledger.
     pub artifact_id: Option<String>,
 }
 
@@ -75,8 +75,9 @@ impl Profile {
         self
     }
 
-    /// Adds the dependencies whose code is compiled into it, from the inputs of the artifact (`dep:NAME@VERSION/PATH`). Each lies
-    /// in the `node_modules` folder that contains the package, else in one of a parent folder.
+    /// Adds the dependencies whose code is compiled into the extension, from the inputs of the artifact
+    /// (`dep:NAME@VERSION/PATH`). Each is in the `node_modules` folder that contains the package, or else in one of a parent
+    /// folder.
     #[must_use]
     pub fn with_inputs<'a>(mut self, inputs: impl IntoIterator<Item = &'a str>) -> Self {
         let Some(root) = self.package_root.as_deref() else { return self };
@@ -91,10 +92,10 @@ impl Profile {
         self
     }
 
-    /// Makes this the profile of a single file that lies in any folder, such as a download or a script in the home. Of that
-    /// folder the extension owns the file, the files that are compiled into it (`inputs` relative to `place`, as an artifact
-    /// lists them) and those that bear its name: `todo.json` and `todo/` beside `todo.ts`. Dependencies lie in a `node_modules`
-    /// folder of a parent folder.
+    /// Makes this the profile of a single file in an arbitrary folder, such as a download or a script in the home. Of that folder
+    /// the extension owns the file, the files that are compiled into it (`inputs` relative to `place`, as an artifact lists them)
+    /// and entries with its name: `todo.json` and `todo/` next to `todo.ts`. Dependencies are in a `node_modules` folder of a
+    /// parent folder.
     #[must_use]
     pub fn loose<'a>(mut self, file: &Path, place: &Path, inputs: impl IntoIterator<Item = &'a str>) -> Self {
         let folder = file.parent().unwrap_or(file);
@@ -116,8 +117,8 @@ impl Profile {
         self
     }
 
-    /// Returns the folder or file of the extension that a path belongs to: its package, a dependency, or for a loose file the
-    /// file itself, another file of it, or a sibling with its name.
+    /// Returns the folder or file of the extension that contains a path: its package, a dependency, or for a loose file the file
+    /// itself, another of its files, or a sibling with its name.
     pub fn own_folder(&self, path: &Path) -> Option<PathBuf> {
         let of_dependency = || self.dependencies.iter().find(|folder| path.starts_with(folder)).cloned();
         let root = self.package_root.as_deref().filter(|root| path.starts_with(root));
@@ -133,7 +134,7 @@ impl Profile {
     }
 }
 
-/// Returns the package of an artifact's input, unless it is the artifact's own.
+/// Returns the package of an artifact's input, unless it is the artifact's own package.
 fn dependency(input: &str) -> Option<&str> {
     let rest = input.strip_prefix("dep:")?;
     // The first character may be the `@` of a scope.
@@ -158,13 +159,13 @@ pub enum During {
 /// The influence of an extension on a model's call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behind {
-    /// A message of it led to the turn.
+    /// A message of the extension led to the turn.
     Message {
         /// Whether the user may be prompted.
         asks: bool,
     },
-    /// It changed the arguments of a tool, or called the tool for the model, by this capability.
+    /// The extension changed the arguments of a tool, or called the tool in the place of the model, with this capability.
     Call(&'static str),
-    /// It wrote the reply: it provides the model, which the user did not choose.
+    /// The extension wrote the reply: it provides the model, which the user did not choose.
     Reply,
 }

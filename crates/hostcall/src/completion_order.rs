@@ -2,11 +2,11 @@
 //!
 //! The operations run concurrently on threads and finish in an order that depends on the load of the machine. Node leaves that
 //! order open, although it rarely varies there; here it is fixed, so that a session is reproducible on a busy machine. Calls
-//! whose duration depends on the size of their data, and watchers, do not take part, so that they delay no other call.
+//! whose duration depends on the size of their data, and watchers, are exempt, so that they delay no other call.
 //! [`Dispatcher`](crate::Dispatcher) selects the calls.
 //!
-//! [`CompletionOrder::enter`] chains each call to the one before it. [`InOrder`] withholds an outcome until that one has ended; a
-//! cancelled call ends at once and releases its successor.
+//! [`CompletionOrder::enter`] chains each call to the one before it. [`InOrder`] withholds an outcome until the previous call has
+//! ended; a cancelled call ends at once and releases its successor.
 
 use crate::output::Output;
 use pijs_protocol::{ExtensionId, HostcallError};
@@ -22,13 +22,13 @@ pub(crate) struct CompletionOrder {
     latest: Mutex<BTreeMap<ExtensionId, Predecessor>>,
 }
 
-/// Resolves when the call before has ended.
+/// Resolves when the previous call has ended.
 type Predecessor = oneshot::Receiver<NeverSent>;
 
 /// Held by a call until its result is delivered; dropping it releases the next call.
 pub(crate) type Release = oneshot::Sender<NeverSent>;
 
-/// Never sent: dropping the sender signals the end.
+/// Type of a message that is never sent: dropping the sender signals the end.
 #[derive(Debug)]
 pub(crate) enum NeverSent {}
 
@@ -46,7 +46,7 @@ impl CompletionOrder {
     }
 }
 
-/// A running connector whose outcome is withheld until the call before has ended.
+/// A running connector whose outcome is withheld until the previous call has ended.
 pub(crate) struct InOrder<W> {
     work: W,
     predecessor: Option<Predecessor>,

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 
 /// Performs allowed calls of one method.
 pub trait Connector: Send + Sync {
-    /// Performs an allowed call. `sink` takes chunks of a streaming answer; after chunks, the returned output is the last one.
+    /// Performs an allowed call. `sink` takes chunks of a streaming answer; the returned output is then the last chunk.
     ///
     /// Deadline and cancellation drop the future; a connector that left something behind (a process, a temporary file) cleans up
     /// on drop or watches [`Request::cancel`].
@@ -52,7 +52,7 @@ pub struct Request {
     pub call_id: CallId,
     /// The method, as in [`crate::vocabulary`].
     pub method: Method,
-    /// Op and parameters.
+    /// Op and parameters of the call.
     pub call: TypedCall,
     /// Parameters of an untyped method; bytes are `{"$bytes": i}`, an index into `bytes`.
     pub params: Map<String, Value>,
@@ -60,7 +60,7 @@ pub struct Request {
     pub bytes: Vec<Vec<u8>>,
     /// The gate's decision.
     pub decision: Decision,
-    /// Decides about everything that the connector resolves further.
+    /// Permit that decides about everything that the connector resolves further.
     pub permit: Permit,
     /// Wall-clock limit in milliseconds. The dispatcher enforces it for [`Connector::call`].
     pub timeout_ms: Option<u64>,

@@ -1,11 +1,11 @@
-//! The decision about a call, and its names in the ledger and on the wire.
+//! Decisions about calls, and their names in the ledger and on the wire.
 
 use crate::risk::ExpectedLoss;
 use crate::subject::Subject;
 use pijs_protocol::HostcallError;
 use std::sync::Arc;
 
-/// A decision about a call and its reason. The ledger has every one.
+/// A decision about a call, with its reason. Every decision is recorded in the ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     /// Whether the call is allowed.
@@ -18,20 +18,20 @@ pub struct Decision {
     pub grant: Option<Arc<str>>,
     /// The reason of a denial.
     pub reason: Option<Reason>,
-    /// Expected loss of both choices at that time.
+    /// Expected loss of granting and of denying at that time.
     pub loss: ExpectedLoss,
 }
 
 /// The rule of the gate that decided a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Needs no consent.
+    /// The call needs no consent.
     Free,
-    /// An open handle, decided when it was opened.
+    /// The call uses an open handle, which was decided when it was opened.
     Handle,
-    /// A grant of the extension.
+    /// A grant of the extension covers the call.
     Grant,
-    /// The extension created it.
+    /// The extension created the file.
     Made,
     /// A default capability of the policy.
     Default,
@@ -59,7 +59,7 @@ pub enum Rule {
     AfterSecret,
     /// The extension has caused too many prompts.
     Muted,
-    /// Only variables that are not set, or a path without a file, about which there are no prompts.
+    /// The call is only about variables that are not set, or a path without a file, neither of which causes a prompt.
     Unset,
 }
 
@@ -94,11 +94,11 @@ impl Rule {
 pub enum Reason {
     /// The capability is not granted.
     NoGrant,
-    /// It is granted, but not for this subject.
+    /// The capability is granted, but not for this subject.
     Scope,
-    /// The policy denies it.
+    /// The policy denies the call.
     Policy,
-    /// The user denied it.
+    /// The user denied the call.
     User,
     /// There is no user to prompt.
     NonInteractive,
@@ -106,7 +106,7 @@ pub enum Reason {
     ProtectedPath,
     /// The address is not public.
     BlockedAddress,
-    /// The extension has read a file with possible secrets, and there is no consent to send data.
+    /// The extension has read a file with possible secrets, and has no consent to send data.
     AfterSecret,
     /// The extension has caused too many prompts.
     Quota,
@@ -128,8 +128,8 @@ impl Reason {
         }
     }
 
-    /// Returns the error of a refusal that a connector found while resolving. `subject` is the caller's text, so that the message
-    /// does not depend on existing files.
+    /// Returns the error of a refusal that a connector found while resolving a name. `subject` is the caller's text, so that the
+    /// message does not reveal which files exist.
     pub fn refusal(self, capability: &str, method: &str, subject: &str) -> HostcallError {
         refusal(capability, self, method, subject)
     }
@@ -150,8 +150,8 @@ impl Decision {
         self
     }
 
-    /// Returns the error of a refusal for the extension. It names the subject as requested, and reveals nothing about existing
-    /// files.
+    /// Returns the error of a refusal for the extension. The message names the subject as requested, and does not reveal which
+    /// files exist.
     pub fn refusal(&self, method: &str, subject: &Subject<'_>) -> HostcallError {
         refusal(self.capability, self.reason.unwrap_or(Reason::Policy), method, &subject.to_string())
     }
@@ -170,7 +170,7 @@ pub(crate) fn refusal(capability: &str, reason: Reason, method: &str, subject: &
         Reason::AfterSecret => {
             "blocked: the extension has read files that may hold secrets; see the capability `egress`"
         }
-        Reason::Quota => "denied without a prompt: the user denied too many, or too many wait",
+        Reason::Quota => "denied without a prompt: too many earlier prompts were denied, or too many are pending",
     };
     let about = if subject.is_empty() { String::new() } else { format!(" for {subject}") };
     HostcallError::denied(reason.as_str(), format!("{method}: capability `{capability}`{about} is {why}"))

@@ -1,8 +1,8 @@
 //! Derives the capability that a call needs: a pure function of method and parameters.
 //!
 //! The realm states the capability that it expects; this module ignores the claim. [`ParsedCall::parse`] reads the parameters
-//! once, and [`ParsedCall::required`] borrows from them, so the gate decides about the same value that the connector gets. A
-//! tool is derived by its exact name: ` bash` or `Bash` is an unknown tool, which needs the capability `tool`.
+//! once, and [`ParsedCall::required`] borrows from them, so the gate decides about the same value that the connector gets. The
+//! capability of a tool depends on its exact name: ` bash` or `Bash` is an unknown tool, which needs the capability `tool`.
 
 use crate::scope::is_near;
 use crate::subject::{Access, Input, PathForm, PathUse, ProgramContext, Required, Subject};
@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 pub struct ParsedCall {
     /// The method.
     pub method: Method,
-    /// Op and parameters.
+    /// Op and parameters of the call.
     pub call: TypedCall,
     /// Parameters of an untyped method.
     pub params: Map<String, Value>,
@@ -122,7 +122,7 @@ fn untyped<'a>(method: &'a str, params: &'a Map<String, Value>) -> Result<Requir
         }
         "log" => ("log", Subject::None),
         "mcp" => ("mcp", mcp(params)?),
-        // Only plugins write the store of a rummy session, and only these methods serve it.
+        // Only plugins write the store of a rummy session, and only these methods access it.
         "rummy.entries" => {
             text(method, params, "method")?;
             ("session", Subject::None)
@@ -162,11 +162,11 @@ fn fs(call: &FsCall) -> Required<'_> {
         | FsCall::Write { .. }
         | FsCall::AppendFile { file: FileTarget::Handle(_), .. }
         | FsCall::WriteFile { file: FileTarget::Handle(_), .. } => Required::new("write", Subject::Handle),
-        // Reveals the kind of the file at the path.
+        // The answer reveals the kind of the file at the path.
         FsCall::Access { path, .. } | FsCall::Exists { path } | FsCall::Stat { path } => {
             Required { is_probe: true, ..one(Look, path) }
         }
-        // Reveals the kind, the real path or the target at the path.
+        // The answer reveals the kind, the real path or the target at the path.
         FsCall::Lstat { path } | FsCall::Readlink { path } | FsCall::Realpath { path } | FsCall::Statfs { path } => {
             Required { is_probe: true, ..one(Read, path) }
         }
@@ -193,14 +193,14 @@ fn fs(call: &FsCall) -> Required<'_> {
         }
         FsCall::Open { path, flags, .. } => {
             let access = opening(*flags);
-            // A handle that reads and writes needs both; the write side is checked first.
+            // A handle that reads and writes needs both capabilities; the write side is checked first.
             let other = (flags.writes() && flags.read).then(|| at(Read, path));
             Required::new(access.capability(), Subject::Paths(at(access, path), other))
         }
     }
 }
 
-/// Returns the access that opening a file with these flags needs.
+/// Returns the access that is needed to open a file with these flags.
 pub fn opening(flags: OpenFlags) -> Access {
     match flags {
         OpenFlags { create: true, .. } => Access::Make,
@@ -248,8 +248,8 @@ fn net(call: &NetCall) -> Result<Required<'_>, HostcallError> {
     }
 }
 
-/// Returns the host of a `net` call in the form that is decided and connected to: `localhost` is `127.0.0.1`, names are lower
-/// case without a trailing dot, IPv6 addresses have brackets.
+/// Returns the host of a `net` call in the form that the gate decides and the connector connects to: `localhost` is `127.0.0.1`,
+/// names are lower case without a trailing dot, IPv6 addresses have brackets.
 pub fn net_host(written: &str) -> Result<String, HostcallError> {
     let host = written.trim_end_matches('.').to_ascii_lowercase();
     no_pattern("net", &host)?;
@@ -272,7 +272,7 @@ fn websocket(call: &WebSocketCall) -> Result<Required<'_>, HostcallError> {
     }
 }
 
-/// Parses a `ws:` or `wss:` URL, and returns the `http:` or `https:` target that the gate decides.
+/// Parses a `ws:` or `wss:` URL, and returns it with the `http:` or `https:` target that the gate decides.
 pub fn websocket_target(url: &str) -> Result<(url::Url, HttpTarget), HostcallError> {
     let parsed =
         url::Url::parse(url).map_err(|error| HostcallError::invalid("url", format!("websocket: {error}: {url:?}")))?;
@@ -325,13 +325,14 @@ fn exec(call: &ExecCall) -> Required<'_> {
     Required::new("exec", Subject::Program { command, args, cwd: cwd.as_deref(), given })
 }
 
-/// Returns the input of a program: `code` if the program runs it.
+/// Returns the input of a program: `code` if the program executes its input, data otherwise.
 fn program_input(program: &ProgramParams, code: impl FnOnce() -> Input) -> Input {
     let args: Vec<&str> = program.args.iter().map(String::as_str).collect();
     if interprets_input(&program.command, &args) { code() } else { Input::Data }
 }
 
-/// Derives text that an extension's editor submits for the user: it may be anything that a user can submit.
+/// Derives the capability for text that an extension's editor submits for the user; the text may be anything that a user can
+/// submit.
 fn said(params: &Map<String, Value>) -> Derived<'_> {
     let line = text("ui", params, "text")?.trim();
     Ok(match line.strip_prefix('!') {
@@ -355,9 +356,9 @@ fn said(params: &Map<String, Value>) -> Derived<'_> {
 fn http(call: &HttpCall) -> Result<Required<'_>, HostcallError> {
     match call {
         HttpCall::Request { url, .. } => Ok(HttpTarget::parse(url)?.required()),
-        // Decided like a request, because the queried name leaves this machine. Looking up the own machine queries no name
-        // server and connects to nothing, so there is nothing to decide; a prompt would name no particular server, and its
-        // answer would cover all of them.
+        // Decided like a request, because the queried name leaves this machine. Looking up this machine's own name queries no
+        // name server and connects to nothing, so no decision is needed; a prompt would name no particular server, and its answer
+        // would cover all of them.
         HttpCall::Lookup { url } => {
             let target = HttpTarget::parse(url)?;
             let is_near = is_near(&target.host);
@@ -383,7 +384,7 @@ impl HttpTarget {
         Required::new("http", Subject::Host { scheme: self.scheme, host: self.host, port: self.port })
     }
 
-    /// Parses a URL: `http` or `https`, with a host, without user information.
+    /// Parses the target of an `http` or `https` URL. The URL must have a host and no user information.
     pub fn parse(url: &str) -> Result<Self, HostcallError> {
         let parsed =
             url::Url::parse(url).map_err(|error| HostcallError::invalid("url", format!("http: {error}: {url:?}")))?;
@@ -412,7 +413,7 @@ impl HttpTarget {
     }
 }
 
-/// Refuses `*` in a host, which URLs accept. In a grant it is a wildcard, and a user's answer becomes a grant.
+/// Refuses `*` in a host, which the URL parser accepts: a grant treats it as a wildcard, and a user's answer becomes a grant.
 fn no_pattern(method: &str, host: &str) -> Result<(), HostcallError> {
     if host.contains('*') && pijs_protocol::guard!(GateStar) {
         return Err(HostcallError::invalid("url", format!("{method}: {host:?} is not a host name")));
@@ -420,7 +421,7 @@ fn no_pattern(method: &str, host: &str) -> Result<(), HostcallError> {
     Ok(())
 }
 
-/// Refuses `*` in a target: in a grant it is a wildcard over a server's tools.
+/// Derives the subject of an `mcp` call. Refuses `*` in a target, because a grant treats it as a wildcard over a server's tools.
 fn mcp(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
     let op = text("mcp", params, "op")?;
     let Some((_, fixed)) = MCP_OPS.iter().find(|(name, _)| *name == op) else { return Err(unknown_op("mcp", op)) };
@@ -437,7 +438,7 @@ fn mcp(params: &Map<String, Value>) -> Result<Subject<'_>, HostcallError> {
 fn code(params: &Map<String, Value>) -> Derived<'_> {
     let bytes = params.get("bytes").and_then(Value::as_u64);
     let bytes = bytes.ok_or_else(|| HostcallError::invalid("schema", "module: `bytes` is not a length"))?;
-    // Text has no path.
+    // A call that compiles text has no path.
     let path = if params.contains_key("path") { text("module", params, "path")? } else { "" };
     let subject = Subject::Code { path, bytes, digest: text("module", params, "digest")? };
     Ok((if pijs_protocol::guard!(GateEval) { "eval" } else { "module" }, subject))
@@ -459,7 +460,7 @@ fn tool(params: &Map<String, Value>) -> Derived<'_> {
         "read" => ("read", path(Access::Read, "")),
         "grep" | "find" | "ls" => ("read", path(Access::Read, ".")),
         "write" => ("write", path(Access::Write, "")),
-        // An edit searches for the text that it replaces.
+        // An edit also reads: it searches for the text that it replaces.
         "edit" => ("write", Subject::Paths(used(Access::Write, ""), Some(used(Access::Read, "")))),
         "bash" => {
             let command = member("command").unwrap_or_default();
@@ -498,8 +499,8 @@ fn session(params: &Map<String, Value>) -> Result<&'static str, HostcallError> {
     }
 }
 
-/// Returns the extra capability of an entry that is more than a message: it changes the summary, the context or the prompt of the
-/// model, or selects the session's model.
+/// Returns the additional capability for an entry that is more than a message: one that changes the summary, the context or the
+/// prompt of the model, or selects the session's model.
 fn appended(entry: Option<&Value>) -> Option<&'static str> {
     let entry = entry?;
     match entry.get("type")?.as_str()? {
@@ -512,7 +513,7 @@ fn appended(entry: Option<&Value>) -> Option<&'static str> {
     }
 }
 
-/// Returns a member of parameters. Fast for `op`, which is the first member of nearly every call and read often.
+/// Returns a member of parameters. Optimized for `op`, which is the first member of nearly every call and read often.
 pub(crate) fn member<'a>(params: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     match params.iter().next() {
         Some((first, value)) if first == key => Some(value),

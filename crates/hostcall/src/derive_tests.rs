@@ -37,7 +37,7 @@ fn an_unknown_file_verb_is_refused() {
     assert_eq!(capability("fs", json!({"op": "chown", "path": "a"})), Err("schema".into()));
 }
 
-/// Runs `fixtures/gate/derivation/*.toml`: calls, the capability each needs, and the path whose content it reads.
+/// Runs `fixtures/gate/derivation/*.toml`: calls, the capability that each needs, and the path whose content it reads.
 #[test]
 fn calls_derive_the_expected_capability() {
     let mut failures = Vec::new();
@@ -68,7 +68,7 @@ struct Derivations {
 struct Call {
     needs: String,
     content: Option<String>,
-    /// The method and its parameters.
+    /// Method of the call and its parameters.
     #[serde(flatten)]
     method: BTreeMap<String, Map<String, Value>>,
 }

@@ -1,4 +1,4 @@
-//! The dispatcher, which takes every call to its connector.
+//! Dispatches every call to its connector.
 //!
 //! Synchronous and asynchronous calls pass through the steps in this order: shape and size, uniqueness of the id, derivation,
 //! comparison with the claimed capability, the decision, the ledger, the connector, the end in the ledger. A refusal is an
@@ -44,10 +44,10 @@ struct DispatcherInner {
     ledger: Ledger,
     quotas: Quotas,
     timer: Arc<dyn Timer>,
-    /// Name in the ledger of a method without a connector.
+    /// Name that the ledger uses for a method without a connector.
     unknown: Method,
     in_flight: Mutex<BTreeMap<ExtensionId, BTreeMap<CallId, Arc<InFlightCall>>>>,
-    /// Times of the latest dialogs of each extension.
+    /// Times of the latest dialogs of each extension, in microseconds.
     dialogs: Mutex<BTreeMap<ExtensionId, VecDeque<u64>>>,
     /// Running synchronous calls, which are cancelled when their extension ends.
     sync_calls: Mutex<Vec<RunningSyncCall>>,
@@ -57,7 +57,7 @@ struct DispatcherInner {
     completion_order: CompletionOrder,
 }
 
-/// Builds a [`Dispatcher`]. Starts without connectors: a method without a connector is `invalid_request`.
+/// Builds a [`Dispatcher`]. Starts without connectors; a call of a method without a connector fails with `invalid_request`.
 pub struct DispatcherBuilder {
     connectors: BTreeMap<Method, Arc<dyn Connector>>,
     gate: Gate,
@@ -115,19 +115,19 @@ impl Dispatcher {
         DispatcherBuilder { connectors: BTreeMap::new(), gate, ledger, quotas: Quotas::default(), timer }
     }
 
-    /// Returns the gate, for grants and for capabilities that are no hostcalls.
+    /// Returns the gate, for grants and for capabilities without a hostcall.
     pub fn gate(&self) -> &Gate {
         &self.inner.gate
     }
 
-    /// Returns the ledger, for events that are no hostcalls and for [`Ledger::flush`] at the end of a turn.
+    /// Returns the ledger, for events that are not hostcalls and for [`Ledger::flush`] at the end of a turn.
     pub fn ledger(&self) -> &Ledger {
         &self.inner.ledger
     }
 
     /// Starts an asynchronous call, and runs it until it would block: a call that needs no prompt is decided and recorded before
-    /// this returns, and its connector has started or finished. The end is recorded and answered exactly once, also when the
-    /// future is dropped; `results` takes chunks of the answer, and the result if it is not immediate.
+    /// this returns, and its connector has started or finished. The end is recorded and answered exactly once, even if the future
+    /// is dropped; `results` takes chunks of the answer, and the result if it is not immediate.
     pub fn call(
         &self,
         caller: &Caller,
@@ -147,7 +147,7 @@ impl Dispatcher {
         });
         let decided = match judged {
             Ok(Ok(judged)) => inner.begin(caller, &call, &opened, Ok(judged)).map(Ok),
-            // The prompt runs with the future, and the call is recorded after the answer.
+            // The future waits for the prompt, and the call is recorded after the answer.
             Ok(Err(connector)) => Ok(Err(connector)),
             Err(error) => inner.begin(caller, &call, &opened, Err(error)).map(Ok),
         };
@@ -223,7 +223,7 @@ impl Dispatcher {
         }))
     }
 
-    /// Cancels a call by its id or its cancel token; ignores unknown ones.
+    /// Cancels a call by its id or its cancel token; ignores an unknown one.
     pub fn cancel(&self, extension: &ExtensionId, call_id: &CallId) {
         let in_flight = self.inner.in_flight();
         let Some(calls) = in_flight.get(extension) else { return };
@@ -239,7 +239,7 @@ impl Dispatcher {
     pub fn end_extension(&self, extension: &ExtensionId, why: &HostcallError) {
         let calls = self.inner.in_flight().remove(extension).unwrap_or_default();
         for in_flight_call in calls.into_values() {
-            // Ended before it is cancelled: the first end is the recorded one.
+            // Ended before it is cancelled, because the first end is the recorded one.
             in_flight_call.end(Err(why.clone()));
             in_flight_call.cancel.cancel();
         }

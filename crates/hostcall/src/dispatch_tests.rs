@@ -16,7 +16,7 @@ use pijs_protocol::{Capability, ErrorCode, Now, Termination, TypedCall};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Returns what a call is to do: `do` of its parameters, or its path.
+/// Returns the scripted behaviour of a call: `do` of its parameters, or its path.
 fn behaviour(request: &Request) -> Option<&str> {
     match &request.call {
         TypedCall::Fs(_) => match request.required().ok()?.subject {
@@ -27,7 +27,7 @@ fn behaviour(request: &Request) -> Option<&str> {
     }
 }
 
-/// Behaves as the call says; counts its calls.
+/// Behaves as each call's parameters say, and counts the calls.
 #[derive(Default)]
 struct ScriptedConnector(AtomicUsize);
 
@@ -314,7 +314,8 @@ fn calls_that_depend_on_size_have_a_thread_and_a_deadline() {
     }
 }
 
-/// Returns the order in which calls of one extension end that all begin at once; each is id, `op`, and the connector's behaviour.
+/// Returns the order in which calls of one extension end that all begin at the same time. Each call is an id, an `op`, and the
+/// connector's behaviour.
 async fn order_of_ends(calls: &[(&str, &str, &str)]) -> Vec<String> {
     let world = world(Mode::Permissive, &[], &[]);
     let ended = Arc::new(Mutex::new(Vec::new()));
@@ -391,7 +392,7 @@ fn calls_without_waiting_end_immediately() {
     assert_eq!(ended(make("a", "nothing")).output, json!({"ok": true}));
     assert_eq!(reason(&ended(make("b", "panic"))), "invariant");
     assert_eq!(sent.lock().unwrap().len(), 0, "an end that is returned is not sent");
-    // Its other chunks came before.
+    // All other chunks were sent before.
     let last = ended(make("c", "stream")).chunk.expect("the last of them");
     assert_eq!((last.index, last.is_last, sent.lock().unwrap().len()), (3, true, 3));
     assert_eq!(world.dispatcher.in_flight(world.caller.extension()), 0);
@@ -514,14 +515,14 @@ fn without_a_ledger_strict_mode_refuses_and_the_others_count() {
         }
         let reached = probe.0.load(Ordering::Relaxed);
         assert_eq!(reached, usize::from(mode != Mode::Strict));
-        // More than the ledger buffers: dropped records are counted.
+        // Exceeds the ledger's buffer, so records are dropped and counted.
         let data = serde_json::Map::from_iter([("x".to_owned(), json!("y".repeat(60_000)))]);
         for n in 0..100 {
             let now = Now { epoch_ms: 0, elapsed_us: n };
             dispatcher.ledger().event(now, &caller, pijs_protocol::log::Level::Info, "big", "", data.clone());
             let _ = dispatcher.ledger().flush();
         }
-        // Space is available again.
+        // Space becomes available again.
         sink.0.store(false, Ordering::Relaxed);
         assert!(!exec("b").is_error, "{mode:?}");
         dispatcher.ledger().flush().unwrap();
@@ -533,7 +534,7 @@ fn without_a_ledger_strict_mode_refuses_and_the_others_count() {
             .map(|line| line["data"]["records"].as_u64().unwrap())
             .sum();
         let written = memory.lines().iter().filter(|line| line["event"] != "ledger.dropped").count() as u64;
-        // Two calls of three lines, and a hundred events.
+        // Two calls of three lines each, and a hundred events.
         assert_eq!(written + dropped, 106, "{mode:?}");
         assert!(dropped > 0);
     }
@@ -544,7 +545,7 @@ fn others_cannot_change_a_file_compiled_at_run_time() {
     let world = world(Mode::Strict, &[Grant::any("g", "eval"), Grant::any("w", "write")], &[]);
     let other = Caller::new(Arc::new(Profile::new("path:/y")));
     world.dispatcher.gate().set_grants(&other.profile, &[Grant::any("w", "write")], Evidence::default()).unwrap();
-    // Any existing file.
+    // Any existing file will do.
     let file = std::env::current_exe().unwrap().canonicalize().unwrap();
     let write = |caller: &Caller, id: &str| {
         let params = json!({ "op": "writeFile", "path": file, "data": "x" });

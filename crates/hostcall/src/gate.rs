@@ -15,12 +15,12 @@
 //! In addition, after an extension read a file with possible secrets, contacting a server needs a prompt or the capability
 //! `egress`, except in permissive mode.
 //!
-//! **Without consent** work only: reading the project folder, the own package and the `.pi` folders; the variables of
-//! [`PLAIN_ENV`](crate::vocabulary::PLAIN_ENV); log, UI, own session entries, own modules, events on the bus, timers; using a
-//! file handle that was decided when it was opened.
+//! **Without consent** an extension may only: read the project folder, its own package and the `.pi` folders; read the variables
+//! of [`PLAIN_ENV`](crate::vocabulary::PLAIN_ENV); use the log, UI, its own session entries and modules, events on the bus and
+//! timers; use a file handle that was decided when it was opened.
 //!
-//! A connector that resolves something new (a link's target, a redirect, the program of a name) asks the [`Permit`], which evaluates
-//! the same list without rule 7.
+//! A connector that resolves something new (a link's target, a redirect, the program of a name) asks the [`Permit`], which
+//! evaluates the same list without rule 7.
 
 use crate::caller::{Caller, During, Profile};
 use crate::decision::{Decision, Reason, Rule};
@@ -59,8 +59,8 @@ pub use sessions::SessionFiles;
 
 use evaluation::Evaluation;
 
-/// Blocks a synchronous call until a prompt's future is ready. The host provides it, because blocking is the driver's business;
-/// where it cannot block, it drops the future.
+/// Blocks a synchronous call until a prompt's future is ready. The host provides it, because only the driver can block; a host
+/// that cannot block drops the future.
 pub type BlockOn = dyn Fn(crate::task::BoxFuture<'_, ()>) + Send + Sync;
 
 /// Returns the file that a command runs in this working folder, for display in prompts.
@@ -90,7 +90,7 @@ struct GateInner {
     taint: Taint,
 }
 
-/// Services of the host; the setters of [`GateBuilder`] document the behaviour without each.
+/// Services of the host; the setters of [`GateBuilder`] document the behaviour without each of them.
 #[derive(Default)]
 struct HostServices {
     prompter: Option<Arc<dyn Prompter>>,
@@ -104,7 +104,7 @@ struct HostServices {
     variables: Option<BTreeSet<String>>,
 }
 
-/// Data that extensions have taken in.
+/// Taint: sensitive or external data that extensions have received.
 #[derive(Default)]
 struct Taint {
     /// The first file with possible secrets that each extension has read.
@@ -117,7 +117,7 @@ struct Taint {
 #[derive(Debug, Clone, Default)]
 struct Authority {
     grants: Vec<GateGrant>,
-    /// Grants that a user gave for calls of the model after messages of the extension.
+    /// Grants that the user gave for calls of the model after messages of the extension.
     for_model: Vec<GateGrant>,
     defaults: Vec<GateGrant>,
     never: Vec<Never>,
@@ -141,14 +141,14 @@ struct GateGrant {
 
 /// A permanent denial by the user.
 ///
-/// A denied path includes everything below it, like a granted one. It does not override permissions with a more specific reason:
-/// *never read `/`* leaves the project readable, and *never read `/etc/x`* overrides a grant of `/etc`.
+/// A denied path includes everything below it, like a granted path. A more specific permission takes precedence: *never read `/`*
+/// leaves the project readable, and *never read `/etc/x`* overrides a grant of `/etc`.
 #[derive(Debug, Clone)]
 struct Never {
     capability: Capability,
-    /// `None`: the whole capability.
+    /// Scope of the denial; `None` denies the whole capability.
     scope: Option<CompiledScope>,
-    /// The answer in the form of `pi ext grants revoke`; `None` for one that ends with the session.
+    /// Argument of `pi ext grants revoke` for this denial; `None` if it ends with the session.
     text: Option<String>,
 }
 
@@ -173,15 +173,15 @@ impl GateBuilder {
         self
     }
 
-    /// Sets the store of files that extensions created; without it they are known for the session only.
+    /// Sets the store of files that extensions created; without it the gate knows them for the session only.
     #[must_use]
     pub fn made_files(mut self, kept: Arc<dyn MadeFiles>) -> Self {
         self.made = created_files::CreatedFiles::new(kept);
         self
     }
 
-    /// Sets the names of the environment variables that exist. There is no prompt about other variables only: with any answer the
-    /// extension would see that they are not set.
+    /// Sets the names of the environment variables that exist. Reading only variables that are not set does not prompt: after any
+    /// answer the extension would see that they are not set.
     #[must_use]
     pub fn variables(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.services.variables = Some(names.into_iter().collect());
@@ -211,14 +211,14 @@ impl GateBuilder {
     }
 
     /// Sets the check for existing files. A call that only reveals the kind of a file ([`Required::is_probe`]) does not prompt
-    /// where no file exists: it is refused as after a denial.
+    /// for a path without a file: it is refused as after a denial.
     #[must_use]
     pub fn exists(mut self, exists: Arc<Exists>) -> Self {
         self.services.exists = Some(exists);
         self
     }
 
-    /// Sets the folder of long results. The model may read those of its session, also in turns that an extension's message
+    /// Sets the folder of long results. The model may read the results of its session, also in turns that an extension's message
     /// started.
     #[must_use]
     pub fn results(mut self, results: SpilledResults) -> Self {
@@ -274,7 +274,7 @@ impl GateBuilder {
 pub enum Judgement {
     /// The call is decided.
     Settled(Decision),
-    /// The user decides. The decision applies when there is no answer.
+    /// The user decides. The decision is the one that applies without an answer.
     Ask(Box<Question>, Decision),
 }
 
@@ -345,8 +345,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Sets the permanent denials of an extension; call it after [`Gate::set_grants`]. The id of each is the answer in the form
-    /// of `pi ext grants revoke`. A denial with an invalid scope denies the whole capability.
+    /// Sets the permanent denials of an extension; call it after [`Gate::set_grants`]. The id of each denial is its argument for
+    /// `pi ext grants revoke`. A denial with an invalid scope denies the whole capability.
     pub fn set_never(&self, profile: &Profile, never: &[Grant]) {
         let compile = |grant: &Grant| {
             let compiled = self.compile(grant, profile.package_root.as_deref());
@@ -369,8 +369,8 @@ impl Gate {
         });
     }
 
-    /// Sets the requests of an extension beyond its grants; call it after [`Gate::set_grants`]. A prompt about one of them lets
-    /// the user grant all.
+    /// Sets the requests of an extension beyond its grants; call it after [`Gate::set_grants`]. A prompt about one of them offers
+    /// to grant all of them.
     pub fn set_wanted(&self, profile: &Profile, requested: Vec<CapabilityRequest>) {
         self.change(profile, |authority| authority.requested = requested);
     }
@@ -401,18 +401,18 @@ impl Gate {
             return Arc::clone(authority);
         }
         drop(extensions);
-        // For an extension without grants: the policy's defaults apply to it. The default scopes are built in and always compile.
+        // The policy's defaults also apply to an extension without grants. The default scopes are built in and always compile.
         let _ = self.set_grants(profile, &[], Evidence::default());
         let extensions = self.inner.extensions.read().unwrap_or_else(PoisonError::into_inner);
         extensions.get(&profile.extension).cloned().unwrap_or_default()
     }
 
-    /// Decides a call as far as that needs no prompt. `Err` when a path of the subject is malformed.
+    /// Decides a call as far as possible without a prompt. Returns an error when a path of the subject is malformed.
     pub fn judge(&self, caller: &Caller, method: &str, required: &Required<'_>) -> Result<Judgement, HostcallError> {
         self.judge_with(&self.authority(&caller.profile), caller, method, required)
     }
 
-    /// Decides like [`Gate::judge`], and returns the permit for the connector.
+    /// Decides like [`Gate::judge`], and also returns the permit for the connector.
     pub(crate) fn judge_call(
         &self,
         caller: &Caller,
@@ -482,7 +482,7 @@ impl Gate {
         Ok(Judgement::Ask(Box::new(question), decision))
     }
 
-    /// Returns the authority of a caller: for a call of the model including the grants for such calls.
+    /// Returns the authority of a caller; for a call of the model it includes the grants for such calls.
     fn of_caller(authority: &Arc<Authority>, caller: &Caller) -> Arc<Authority> {
         if caller.during != During::Model || authority.for_model.is_empty() {
             return Arc::clone(authority);
@@ -493,7 +493,7 @@ impl Gate {
         Arc::new(both)
     }
 
-    /// Derives the requirement of a call, and marks variables of the program that are the host's own.
+    /// Derives the requirement of a call, and marks those variables of the program that are the host's own.
     pub(crate) fn derive<'a>(&self, call: &'a ParsedCall) -> Result<Required<'a>, HostcallError> {
         let mut required = call.required()?;
         if let Subject::Program { given, .. } = &mut required.subject {
@@ -506,7 +506,7 @@ impl Gate {
         Ok(required)
     }
 
-    /// Returns the decision about a capability that is no hostcall (`verdict`, `tool.modify`, `provider`, ...). Never prompts.
+    /// Returns the decision about a capability without a hostcall (`verdict`, `tool.modify`, `provider`, ...). Never prompts.
     pub fn holds(&self, caller: &Caller, capability: &'static str) -> Decision {
         let required = Required::new(capability, Subject::None);
         match self.judge(caller, "", &required) {
@@ -515,7 +515,7 @@ impl Gate {
         }
     }
 
-    /// Returns whether an extension has a capability that is no hostcall through a grant without a prompt.
+    /// Returns whether an extension has a capability without a hostcall by a grant that was given without a prompt.
     pub fn holds_unasked(&self, profile: &Profile, capability: &str) -> bool {
         let authority = self.authority(profile);
         let of_it = |grant: &&GateGrant| grant.capability.as_str() == capability;
@@ -524,7 +524,7 @@ impl Gate {
     }
 
     /// Requires consent for the first request to a server after the extension read a file with possible secrets, even with grants
-    /// for both: the combination exfiltrates files. Permissive mode and the capability `egress` bypass this.
+    /// for both: the combination exfiltrates files. Permissive mode and the capability `egress` bypass this check.
     fn after_secret(&self, case: &Evaluation<'_>, required: &Required<'_>) -> Option<evaluation::Denial> {
         if required.capability != "http" || self.inner.policy.mode == Mode::Permissive {
             return None;
@@ -555,7 +555,7 @@ impl Gate {
         }
     }
 
-    /// Records that data was read that may hold secrets.
+    /// Records that the extension read data that may contain secrets.
     pub(crate) fn note_secret(&self, extension: &ExtensionId, path: &str) {
         let mut secrets = self.inner.taint.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         secrets.entry(extension.clone()).or_insert_with(|| path.to_owned());
@@ -576,7 +576,7 @@ impl Gate {
         self.inner.policy.mode != Mode::Strict && !outside.contains(extension)
     }
 
-    /// Adds a signal of a call to the evidence about an extension.
+    /// Adds a signal from a call to the evidence about an extension.
     pub(crate) fn observe(&self, profile: &Profile, signal: Signal) {
         let authority = self.authority(profile);
         if !authority.evidence.has(signal) {
@@ -593,12 +593,12 @@ impl Gate {
         self.authority(profile).evidence.not_foreseen(capability)
     }
 
-    /// Returns the current evidence about an extension, calls included.
+    /// Returns the current evidence about an extension, including signals from its calls.
     pub fn evidence(&self, profile: &Profile) -> Evidence {
         self.authority(profile).evidence.clone()
     }
 
-    /// Returns the permit of a caller, which a connector asks about resolved subjects.
+    /// Returns the permit of a caller, for a connector to check resolved subjects.
     pub fn permit(&self, caller: &Caller, method: &str) -> Permit {
         Permit {
             gate: self.clone(),

@@ -1,4 +1,4 @@
-//! The grant store of an installation: the user's answers, and the code that they apply to.
+//! Grant store of an installation: the user's answers, and the code that they apply to.
 //!
 //! A [`PackageRecord`] belongs to one source (`npm:NAME`, `path:CANONICAL_PATH`). It is bound to the digest of the code at the
 //! time of consent and to the requests of that code. When either has changed, [`PackageRecord::standing`] alone decides whether
@@ -37,7 +37,7 @@ pub fn code_digest(inputs: &BTreeMap<String, String>) -> String {
     format!("sha256:{hex}")
 }
 
-/// Returns `sha256:HEX` over the definition of a tool as the model gets it.
+/// Returns `sha256:HEX` over the definition of a tool as the model receives it.
 pub fn tool_digest(spec: &ToolSpec) -> String {
     let ToolSpec { name, label, description, parameters, prompt_snippet, prompt_guidelines, .. } = spec;
     let said = serde_json::json!([name, label, description, parameters, prompt_snippet, prompt_guidelines]);
@@ -73,7 +73,7 @@ pub struct PackageRecord {
     pub asked: Vec<CapabilityRequest>,
     /// Answers, oldest first.
     pub answers: Vec<StoredAnswer>,
-    /// Digests of tool definitions at the first use of the package with these answers.
+    /// Digests of the tool definitions at the first use of the package with these answers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
     /// Tools and commands of the package that the user was last notified about.
@@ -85,15 +85,15 @@ pub struct PackageRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredAnswer {
-    /// Capability that the answer is about.
+    /// Capability of the answer.
     pub capability: Capability,
-    /// Hostcall methods that may use it; absent means any.
+    /// Hostcall methods that may use the capability; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub methods: Option<Vec<String>>,
     /// Scope of the answer; absent means anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
-    /// Whether the answer allows; otherwise it denies permanently.
+    /// Whether the answer allows the capability; otherwise it denies it permanently.
     pub allowed: bool,
     /// Origin of the answer.
     pub by: By,
@@ -109,7 +109,7 @@ pub enum By {
     Install,
     /// `pi install --yes`.
     Yes,
-    /// An unattended install, which grants the same as naming a file with `-e`.
+    /// An unattended install, which grants the same as an extension file named with `-e`.
     Unattended,
     /// A prompt at run time.
     Prompt,
@@ -137,16 +137,17 @@ pub struct CurrentPackage<'a> {
     pub code: &'a str,
     /// Capabilities that it requests.
     pub asked: &'a CapabilityManifest,
-    /// Whether it is a local path, which the user develops: code changes do not require consent, additional requests do.
+    /// Whether the package is a local path, which the user develops: code changes do not require new consent, additional requests
+    /// do.
     pub local: bool,
 }
 
-/// The validity of the answers in a record.
+/// Whether the answers in a record are still valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerValidity {
     /// The answers are valid.
     Holds,
-    /// The package requests more. Answers about a local path stay valid; those about another source do not.
+    /// The package requests additional capabilities. Answers about a local path stay valid; answers about another source do not.
     Widened(Vec<CapabilityRequest>),
     /// The code differs from the code at the time of consent, and no install changed it.
     Changed,
@@ -191,8 +192,8 @@ impl PackageRecord {
         self.tools.clear();
     }
 
-    /// Adds an answer, and removes earlier ones that it contradicts: all answers about the capability, or those about the same
-    /// scope entry. A repeated answer is kept once.
+    /// Adds an answer, and removes earlier answers that it contradicts: all answers about the capability, or those about the same
+    /// scope entry. A repeated answer is stored once.
     pub fn answer(&mut self, answer: StoredAnswer) {
         let places = places_of(&answer);
         self.answers.retain_mut(|known| {
@@ -210,8 +211,8 @@ impl PackageRecord {
         self.answers.push(answer);
     }
 
-    /// Removes answers and returns their number: all of them, those about one capability (`read`), or those about one scope entry
-    /// (`read:/etc/hosts`).
+    /// Removes answers and returns their number: all answers, the answers about one capability (`read`), or those about one scope
+    /// entry (`read:/etc/hosts`).
     pub fn revoke(&mut self, which: Option<&str>) -> usize {
         let mut count = 0;
         self.answers.retain_mut(|answer| {
@@ -236,7 +237,7 @@ impl PackageRecord {
         count
     }
 
-    /// Returns the grants that the answers make.
+    /// Returns the grants that result from the answers.
     pub fn grants(&self) -> Vec<Grant> {
         let allowed = self.answers.iter().enumerate().filter(|(_, answer)| answer.allowed);
         allowed
@@ -250,7 +251,7 @@ impl PackageRecord {
             .collect()
     }
 
-    /// Returns the permanent denials. The id of each is its form for `pi ext grants revoke`.
+    /// Returns the permanent denials. The id of each is its argument for `pi ext grants revoke`.
     pub fn never(&self) -> Vec<Grant> {
         let never = self.answers.iter().filter(|answer| !answer.allowed);
         never.flat_map(StoredAnswer::refusals).collect()
@@ -307,7 +308,7 @@ fn places_of(answer: &StoredAnswer) -> Vec<String> {
     lists(&mut scope).into_iter().flat_map(|list| list.take().unwrap_or_default()).collect()
 }
 
-/// Removes a scope entry from an answer; returns whether the answer is empty then.
+/// Removes a scope entry from an answer; returns whether the answer is then empty.
 fn take_place(answer: &mut StoredAnswer, place: &str) -> bool {
     let Some(scope) = &mut answer.scope else { return false };
     let mut has_had = false;
@@ -366,7 +367,7 @@ mod tests {
             (record.standing(updated), record.grants().len(), record.tools.len()),
             (AnswerValidity::Holds, 1, 0)
         );
-        // A capability that the update dropped counts as additional when it comes back.
+        // A capability that the update dropped counts as additional if it is requested again.
         let more = vec![two.capabilities[1].clone()];
         assert_eq!(
             record.standing(CurrentPackage { code: "c", asked: &two, local: false }),
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_about_a_capability_counts_and_can_be_taken_back() {
+    fn the_latest_answer_about_a_capability_applies_and_can_be_revoked() {
         let none = asks(json!([]));
         let mut record = PackageRecord::new(CurrentPackage { code: "a", asked: &none, local: false });
         let held = |record: &PackageRecord| {
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_about_one_place_is_taken_back_or_overruled_by_itself() {
+    fn an_answer_about_one_scope_entry_is_revoked_or_replaced_alone() {
         let none = asks(json!([]));
         let mut record = PackageRecord::new(CurrentPackage { code: "a", asked: &none, local: false });
         let about = |paths: &[&str], allowed: bool| {
@@ -452,7 +453,7 @@ mod tests {
         assert_eq!(words.len(), all.len());
     }
 
-    /// The grant store keeps these digests: a changed digest asks every user again.
+    /// The grant store contains these digests: a changed digest prompts every user again.
     #[test]
     fn digests_are_distinct_and_stable() {
         let digest_of = |files: &[(&str, &str)]| {

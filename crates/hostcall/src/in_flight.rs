@@ -1,7 +1,8 @@
 //! An asynchronous call in flight: numbered chunks, one end.
 //!
-//! States: *open*, with any number of chunks, then *ended*. Of all events that can end it (the connector, the deadline, a
-//! cancellation, the end of the extension, the drop of its future) the first is recorded and answered; later ones have no effect.
+//! States: *open*, with any number of chunks, then *ended*. Several events can end a call: the connector, the deadline, a
+//! cancellation, the end of the extension, the drop of its future. The first one is recorded and answered; later ones have no
+//! effect.
 
 use crate::backpressure::{ResultPermit, UndeliveredResults};
 use crate::caller::Caller;
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Receives the results of an asynchronous call.
 pub(crate) type Results = Box<dyn Fn(HostResult, ResultPermit) + Send + Sync>;
 
-/// One call from its decision to its end. Its thirteen fields do not change; its [`InFlightState`] does.
+/// One call from its decision to its end. Its thirteen fields do not change; only the [`InFlightState`] does.
 pub(crate) struct InFlightCall {
     pub(crate) caller: Caller,
     pub(crate) call_id: CallId,
@@ -34,7 +35,7 @@ pub(crate) struct InFlightCall {
     pub(crate) size: usize,
     pub(crate) results: Results,
     pub(crate) progress: Mutex<InFlightState>,
-    /// Results that its extension has not taken yet.
+    /// Results that the extension has not taken yet.
     pub(crate) undelivered: Arc<UndeliveredResults>,
 }
 
@@ -43,9 +44,9 @@ pub(crate) struct InFlightState {
     next_chunk: u32,
     sent_bytes: usize,
     ended: bool,
-    /// Set for a call whose successor waits for its end.
+    /// Releases the next ordered call; set if that call waits for this one.
     release: Option<Release>,
-    /// Closed by the end.
+    /// Tracing span, closed at the end of the call.
     span: Option<tracing::Span>,
 }
 
@@ -57,7 +58,7 @@ impl InFlightState {
 }
 
 impl InFlightCall {
-    /// Stores the release of the next call until this one ends.
+    /// Stores the release of the next call; it is dropped when this call ends.
     pub(crate) fn set_release(&self, release: Release) {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).release = Some(release);
     }
@@ -109,7 +110,7 @@ impl InFlightCall {
         )
     }
 
-    /// Ends the call; returns `None` when it had ended before. Runs `pass_on` under the lock, so that nothing follows the last
+    /// Ends the call; returns `None` if it had already ended. Runs `pass_on` under the lock, so that nothing follows the last
     /// result.
     fn end_with<T>(
         &self,
@@ -177,15 +178,15 @@ impl std::fmt::Debug for ChunkSink {
 /// The state of an asynchronous call after its start.
 #[expect(clippy::large_enum_variant, reason = "taken apart where it is made")]
 pub enum StartedCall {
-    /// The call has ended with this result, which `results` does not get. The result counts as undelivered until the permit is
-    /// dropped.
+    /// The call has ended with this result, which was not passed to `results`. The result counts as undelivered until the permit
+    /// is dropped.
     Ended(HostResult, ResultPermit),
     /// The future completes the call.
     Running(BoxFuture<'static, ()>),
 }
 
 impl StartedCall {
-    /// Returns the future that completes the call; passes a result that exists already to `ended`.
+    /// Returns the future that completes the call; passes an immediate result to `ended`.
     pub fn rest(self, ended: impl FnOnce(HostResult, ResultPermit)) -> BoxFuture<'static, ()> {
         match self {
             Self::Ended(result, held) => {

@@ -1,14 +1,14 @@
-//! The evidence ledger: `pi.ext.log.v1` lines in a hash chain.
+//! Evidence ledger: `pi.ext.log.v1` lines in a hash chain.
 //!
 //! Calls add compact records to a queue; formatting, hashing and writing happen on the thread of [`Ledger::writer`] if the driver
 //! provides one, else in [`Ledger::flush`]. The dispatcher flushes, and waits, before a call with external effects begins; the
 //! host requests a flush ([`Ledger::kick`]) at the end of each turn; a full queue flushes itself. So a cheap call (a read, a
-//! notice) pays for a record, not for its lines.
+//! notice) only costs a record; its lines are made elsewhere.
 //!
-//! **Chain.** The last member of `data` is `chain: {seq, prev, hash}`. `hash` is sha256 over the
-//! bytes of the line up to the comma before `"hash"`; `prev` is the `hash` before, 64 zeros at
-//! first. [`verify()`] detects an edited, removed, repeated or moved line; it detects a truncated end
-//! only if the last hash is known. The ledger is tamper-evident, not tamper-proof.
+//! **Chain.** The last member of `data` is `chain: {seq, prev, hash}`. `hash` is sha256 over the bytes of the line up to the
+//! comma before `"hash"`; `prev` is the `hash` of the previous line, 64 zeros in the first line. [`verify()`] detects an edited,
+//! removed, repeated or moved line; it detects a truncated end only if the last hash is known. The ledger is tamper-evident, not
+//! tamper-proof.
 //!
 //! **Counting.** Records of one kind beyond a rate limit are counted rather than written (`counted.rs`), so that an extension
 //! cannot displace evidence from the limited space of a ledger.
@@ -56,16 +56,16 @@ use params_hash::{CallPool, keyed};
 use record::{DecisionRecord, EventBody, LedgerRecord, RecordBody, ledger_event, record};
 use writer::WriterSignal;
 
-/// Queued records at which the queue flushes itself, or wakes its writer.
+/// Number of queued records at which the queue flushes itself, or wakes its writer.
 const QUEUE: usize = 128;
-/// Maximum of queued records while a writer cannot keep up, together with [`MAX_UNWRITTEN`] bytes; beyond it the adding thread
-/// writes.
+/// Maximum number of queued records while a writer cannot keep up; together they have at most [`MAX_UNWRITTEN`] bytes. Beyond it
+/// the adding thread writes.
 const MAX_QUEUE: usize = 8192;
-/// Time that a thread waits for the writer when the queue is full, before it writes itself.
+/// Time that a thread waits for the writer when the queue is full, before the thread writes the queue.
 const WRITER_TIMEOUT: Duration = Duration::from_millis(20);
-/// Bytes kept for a failing sink; beyond it records are dropped and counted.
+/// Maximum number of bytes kept for a failing sink; beyond it records are dropped and counted.
 const MAX_UNWRITTEN: usize = 4 << 20;
-/// Bytes of lines that one append carries. More records may be queued, and a working sink gets them all.
+/// Number of bytes of lines in one append. More records may be queued, and a working sink gets them all.
 const APPEND_BYTES: usize = 256 << 10;
 
 /// Identity and secrets of a ledger.
@@ -73,11 +73,11 @@ const APPEND_BYTES: usize = 256 << 10;
 pub struct LedgerOptions {
     /// Id of the session; `scenario_id` is `session:<id>`.
     pub session_id: String,
-    /// Name of the scenario, under a harness.
+    /// Name of the scenario, when a test harness runs the session.
     pub scenario_id: Option<String>,
-    /// Values that must never appear in it.
+    /// Values that must never appear in the ledger.
     pub secrets: Vec<String>,
-    /// Key of this installation. With it, hashes of environment reads and of parameters that name or hold secrets are keyed,
+    /// Key of this installation. With it, hashes of environment reads and of parameters that name or contain secrets are keyed,
     /// because a plain hash of a guessable value can be looked up.
     pub hash_key: Option<[u8; 32]>,
     /// End of an earlier ledger in the same sink.
@@ -98,7 +98,7 @@ struct LedgerInner {
     queue: Mutex<RecordQueue>,
     /// Signalled when the queue is emptied.
     room: Condvar,
-    /// Locked before the queue by the writing thread, so that lines keep the order of records.
+    /// Locked by the writing thread before the queue, so that lines keep the order of records.
     lines: Mutex<LineState>,
     signal: Arc<WriterSignal>,
     pool: Mutex<CallPool>,
@@ -120,10 +120,10 @@ struct LineState {
     dropped: u64,
     /// Time of the last record.
     now: Now,
-    /// Returns its allocation to the queue.
+    /// Empty vector with the allocation that the queue gets next.
     spare: Vec<LedgerRecord>,
     counts: RecordCounts,
-    /// Records to be written; empty between two writes.
+    /// Records to write next; empty between two writes.
     due: Vec<LedgerRecord>,
 }
 
@@ -138,7 +138,7 @@ impl Ledger {
         Self { inner: Arc::new(LedgerInner { options, scenario_id, redactor, sink, queue, room, lines, signal, pool }) }
     }
 
-    /// Records an event that is no hostcall: `extension.ready`, `realm.terminated`, `compat.warning`, ...
+    /// Records an event that is not a hostcall: `extension.ready`, `realm.terminated`, `compat.warning`, ...
     pub fn event(&self, now: Now, caller: &Caller, level: Level, event: &str, message: &str, data: Map<String, Value>) {
         traced::event(caller, level, event, message, &data);
         let body =
@@ -151,7 +151,7 @@ impl Ledger {
         self.event(now, caller, Level::Info, "stream.verdict", "stream stopped by an extension", data);
     }
 
-    /// Records a log line of an extension. Its data is one value; the host's fields take precedence.
+    /// Records a log line of an extension. The extension's data is a single member; the host's fields take precedence.
     pub fn extension_log(
         &self,
         now: Now,
@@ -192,7 +192,7 @@ impl Ledger {
         self.inner.write()
     }
 
-    /// Starts writing queued records: by the writer, or here without one. The next flush returns errors.
+    /// Starts writing queued records: wakes the writer, or writes here without one. Errors are returned by the next flush.
     pub fn kick(&self) {
         if !self.inner.signal.wake() {
             let _ = self.inner.write();
@@ -212,7 +212,7 @@ impl Ledger {
         self.inner.sink.close()
     }
 
-    /// Returns the writer for a thread of its own; see [`LedgerWriter::run`].
+    /// Returns the writer, which runs on a thread of its own; see [`LedgerWriter::run`].
     pub fn writer(&self) -> LedgerWriter {
         LedgerWriter::new(Arc::downgrade(&self.inner), Arc::clone(&self.inner.signal))
     }
@@ -233,8 +233,8 @@ impl Ledger {
         let decided = decided.map(|(at, required, decision)| {
             let subject = match &required.subject {
                 Subject::None | Subject::Handle => None,
-                // Only the program and the names of variables that affect it, because arguments and values may hold secrets. The
-                // hash covers all of it.
+                // Only the program and the names of variables that affect it, because arguments and values may contain secrets.
+                // The hash covers the whole command.
                 Subject::Program { command, given, .. } => {
                     let names = given.asked().map(|variable| format!("{}=... ", variable.name));
                     Some(names.chain([(*command).to_owned()]).collect())
@@ -274,7 +274,7 @@ impl Ledger {
         let waiting = queue.records.len();
         let is_full = queue.is_full();
         drop(queue);
-        // Each time the queue grows by this much: an awake writer returns by itself, and waking it takes a lock.
+        // Checked each time the queue has grown by this much: an awake writer returns by itself, and waking it takes a lock.
         let is_due = waiting.is_multiple_of(QUEUE);
         // An error is kept for the next flush, whose caller can handle it.
         if (is_full || is_due) && !self.inner.signal.wake() || is_full && !self.inner.wait_for_room() {
@@ -298,7 +298,7 @@ impl LedgerInner {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the writer has emptied the queue; both threads continue concurrently then. Returns `false` on a timeout.
+    /// Waits until the writer has emptied the queue, after which both threads run concurrently. Returns `false` on a timeout.
     fn wait_for_room(&self) -> bool {
         let waited = self.room.wait_timeout_while(self.queue(), WRITER_TIMEOUT, |queue| queue.is_full());
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
@@ -308,7 +308,7 @@ impl LedgerInner {
         self.write_until(false)
     }
 
-    /// Writes queued records. With `ends` it also writes the open counts, because nothing follows.
+    /// Writes queued records. With `ends` it also writes the open counts, because no record follows.
     fn write_until(&self, ends: bool) -> io::Result<()> {
         let mut lines = self.lines();
         let LineState { head, unwritten, dropped, now, spare, counts, due } = &mut *lines;
@@ -317,7 +317,7 @@ impl LedgerInner {
         queue.bytes = 0;
         drop(queue);
         self.room.notify_all();
-        // Lines that a failing sink did not accept go first: there may be space afterwards.
+        // Lines that a failing sink did not accept go first; the sink may have space again.
         let append = |lines: &mut Vec<u8>| self.sink.append(lines).map(|()| lines.clear());
         let mut offered = if unwritten.is_empty() { Ok(()) } else { append(unwritten) };
         let mut writer = LineWriter::new(&self.scenario_id, &self.options.session_id, &self.redactor);
@@ -369,7 +369,7 @@ impl LedgerInner {
 impl Drop for LedgerInner {
     fn drop(&mut self) {
         self.signal.close();
-        // No caller is left to report an error to. Every call has ended, because an open one holds the ledger.
+        // No caller is left to receive an error. Every call has ended, because an open call keeps the ledger alive.
         let _ = self.write_until(true).and_then(|()| self.sink.close());
     }
 }

@@ -1,17 +1,17 @@
 //! Decides, records and dispatches the hostcalls of extensions.
 //!
 //! Every effect of an extension is a [`HostCall`](pijs_protocol::HostCall). The [`Dispatcher`] takes it through one path:
-//! [`ParsedCall`] has its parameters and derives the capability that it needs, the [`Gate`] decides, the [`Ledger`] records the
-//! decision and the end of the call, and a [`Connector`] performs it in between. This crate depends on no engine and no operating
-//! system: time, waiting, storage, prompts and effects are values passed in.
+//! [`ParsedCall`] parses its parameters and derives the capability that it needs, the [`Gate`] decides, the [`Ledger`] records
+//! the decision and the end of the call, and a [`Connector`] performs it in between. This crate depends on no engine and no
+//! operating system: time, waiting, storage, prompts and effects are values passed in.
 //!
 //! Invariants:
 //!
-//! * The decision and the connector see one and the same parsed value, which is read once from what the hash covers.
-//! * `call.capability` is compared with the derived one and never used.
-//! * A call that began ends exactly once, also when its future is dropped.
+//! * The decision and the connector use the same parsed value, which is read once from the hashed parameters.
+//! * `call.capability` is only compared with the derived capability.
+//! * A call that began ends exactly once, even if its future is dropped.
 //! * Effects outside the realm are in the ledger's sink before they begin.
-//! * Nothing is granted by default but what [`Gate`] lists.
+//! * By default only the capabilities that [`Gate`] lists are granted.
 //!
 //! | module | contents |
 //! |---|---|
@@ -21,7 +21,7 @@
 //! | [`scope`] | compiled scopes: path globs, hosts, programs, names |
 //! | [`places`] | project, package, `.pi` folders, and the protected paths in them |
 //! | [`policy`] | modes, grants, deny lists |
-//! | [`gate`], [`decision`] | the gate, and the permit that a connector asks about resolved things; its decisions |
+//! | [`gate`], [`decision`] | the gate, and the permit that decides about resolved subjects; decisions |
 //! | [`requests`] | the capabilities that a package requests, as data and as text |
 //! | [`grant_store`] | the user's answers, and the code they apply to |
 //! | [`variables`] | environment variables of programs |

@@ -58,8 +58,8 @@ pub fn deadline(method: &str, timeout_ms: u64) -> HostcallError {
         .retryable()
 }
 
-/// Returns the error of a call that could not be recorded. A full disk is a resource limit, which strict mode enforces; any other
-/// failure is a system error.
+/// Returns the error of a call that could not be recorded. A full disk counts as a resource limit, which strict mode enforces;
+/// any other failure is a system error.
 pub(crate) fn unrecorded(error: &io::Error) -> HostcallError {
     let message =
         format!("the ledger cannot be written ({error}), and strict mode refuses calls that cannot be recorded");

@@ -1,7 +1,7 @@
 //! The folders of a session, and the protected paths inside them.
 //!
-//! This module works on names: absolute, normalised paths. The file connector resolves links: it walks by handle and asks again
-//! about the path that it reached.
+//! This module works on names: absolute, normalised paths. The file connector resolves links: it opens each component by handle,
+//! and has the path that it reached decided again.
 
 mod own_data;
 mod own_state;
@@ -19,15 +19,15 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 use tables::{AGENT_FOLDER, ANYWHERE, EXTENSIONS, HOME, PI_FOLDER, STORES, SYSTEM};
 
-/// Path of the script that extensions see as pi's own, as in the compiled pi. No file exists there, and access to it needs no
+/// Path of the script that extensions see as pi's own, as in the compiled pi. No file exists there, and accessing it needs no
 /// consent.
 pub const OWN_SCRIPT: &str = concat!("/$bunfs", "/root", "/pi");
 
-/// Longest path that is accepted, in bytes.
+/// Maximum length of a path, in bytes.
 const MAX_PATH_BYTES: usize = 4096;
 
-/// The folders of a session. All are absolute, and canonical where they exist, because the file connector compares them with
-/// paths that it reached without following links.
+/// The folders of a session. All are absolute, and canonical if they exist, because the file connector compares them with paths
+/// that it reached without following links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     /// The working folder of the session; the base of relative paths.
@@ -38,18 +38,18 @@ pub struct Places {
     pub agent_dir: PathBuf,
     /// Folder for temporary files.
     pub temp: PathBuf,
-    /// The folders whose content pi owns.
+    /// Folders whose content pi owns.
     pi_folders: [PathBuf; 3],
-    /// State of PiJS outside of them.
+    /// State of PiJS outside of pi's folders.
     own: OwnState,
 }
 
-/// The protection of a path in every mode and against every grant, the weakest first.
+/// Protection of a path that applies in every mode and against every grant, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protection {
     /// Not protected.
     None,
-    /// Runs later by itself (a build file): a write needs a grant that names the file, or a prompt.
+    /// The file runs later by itself (a build file): a write needs a grant that names the file, or a prompt.
     RunsLater,
     /// Cannot be written.
     Write,
@@ -72,8 +72,8 @@ impl Places {
 
     /// Converts a path of a call to an absolute, normalised one.
     ///
-    /// `..` is resolved by name. Where a symbolic link makes the result another path, the file connector detects it, because it
-    /// decides again about the path that it reached.
+    /// `..` is resolved by name. If a symbolic link makes the result another path, the file connector detects it, because the
+    /// path that it reached is decided again.
     pub fn absolute(&self, used: PathUse<'_>) -> Result<PathBuf, HostcallError> {
         let mut path = used.path;
         if let PathForm::Tool = used.form {
@@ -124,8 +124,8 @@ impl Places {
     }
 
     /// Returns whether `path` is in a part of the home that holds settings or programs: hidden files and folders, and folders of
-    /// programs. A grant of the home covers none of these; only a grant that names them does. A session that starts in such a
-    /// folder works on it.
+    /// programs. A grant of the home covers none of these; only a grant that names them does. Exempt is the folder in which the
+    /// session runs.
     pub(crate) fn is_in_settings(&self, path: &Path) -> bool {
         if self.project != self.home && path.starts_with(&self.project) {
             return false;
@@ -150,8 +150,8 @@ impl Places {
         common != self.project && common != self.home && is_hidden
     }
 
-    /// Returns the protection of `path`. An installed package may read itself in the protected store; an `own` folder that
-    /// contains protected paths unprotects none of them.
+    /// Returns the protection of `path`. An installed package may read itself in the protected store; protected paths inside an
+    /// `own` folder stay protected.
     pub fn protection(&self, path: &Path, own: Option<&Path>) -> Protection {
         let found = self.protected(path).max(self.own_protection(path, own));
         let is_own = || own.is_some_and(|folder| path.starts_with(folder) && self.is_installed(folder));
@@ -166,15 +166,15 @@ impl Places {
         self.protection(path, None) == Protection::All
     }
 
-    /// Returns whether a package's folder lies in one of pi's stores.
+    /// Returns whether a package's folder is in one of pi's stores.
     pub fn is_installed(&self, folder: &Path) -> bool {
         let usual = self.pi_folders.iter().flat_map(|folder| STORES.map(|store| folder.join(store)));
         let mut stores = usual.chain(self.own.stores.iter().cloned());
         stores.any(|store| folder != store && folder.starts_with(store))
     }
 
-    /// Returns whether `path` is data of the package at `root` in an extensions folder, or a folder that is created for it.
-    /// Everything else there is code, or belongs to others.
+    /// Returns whether `path` is data of the package at `root` in an extensions folder, or a folder that is created for such
+    /// data. All other files there are code, or belong to other extensions.
     pub(crate) fn is_own_data(&self, path: &Path, access: Access, root: Option<&Path>) -> bool {
         let names: Vec<&OsStr> = path.iter().collect();
         let runs = |at: usize| anywhere(&names[at..]) != Protection::None;
@@ -185,22 +185,23 @@ impl Places {
         })
     }
 
-    /// Returns the folder in which the package at `root` keeps data: `extensions/NAME` of the agent folder. `None` for a package that lies neither in
-    /// a store nor among the extensions, and where the folder belongs to another one.
+    /// Returns the folder for data of the package at `root`: `extensions/NAME` of the agent folder. `None` for a package that is
+    /// neither in a store nor among the extensions, and if the folder belongs to another package.
     pub fn data_folder(&self, root: &Path) -> Option<PathBuf> {
         let name = own_data::own_name(root)?;
         let extensions = self.agent_dir.join("extensions");
         self.keeps_data(&extensions, &[OsStr::new(name), OsStr::new("")], root).then(|| extensions.join(name))
     }
 
-    /// Returns the folder in which servers of the package at `root` start while the project is not trusted: an empty one, in which
-    /// neither the extension nor a program writes. `None` for a package that lies neither in a store nor among the extensions.
+    /// Returns the working folder for servers of the package at `root` while the project is not trusted: an empty folder, in
+    /// which neither the extension nor a program can write. `None` for a package that is neither in a store nor among the
+    /// extensions.
     pub fn server_folder(&self, root: &Path) -> Option<PathBuf> {
         own_data::own_name(root).map(|name| self.agent_dir.join("extensions/.empty").join(name))
     }
 
-    /// Returns whether `names` in an extensions folder may be data of the package at `root`: not if an extension or an installed
-    /// package is called so and is another one, and not from the project into the user's folders.
+    /// Returns whether `names` in an extensions folder may be data of the package at `root`. False if another extension or
+    /// installed package has that name, and for a package of the project in the user's folders.
     fn keeps_data(&self, folder: &Path, names: &[&OsStr], root: &Path) -> bool {
         let [agent, home, project] = &self.pi_folders;
         let is_of_project = |path: &Path| project != home && path.starts_with(project);
@@ -222,7 +223,7 @@ impl Places {
     }
 
     /// Returns whether a folder or a link at `path` would contain a protected path. Its entries are not decided one by one,
-    /// because they can change until it is in its place.
+    /// because they can change before it is in place.
     pub fn is_above_protected(&self, path: &Path) -> bool {
         let leads = |names: &[&OsStr], pattern: &str| {
             let mut wanted = pattern.split('/');
@@ -269,7 +270,7 @@ impl Places {
         if let Some(rest) = under(path, &self.home) {
             match look_up(&rest, HOME) {
                 Protection::None => {}
-                // A session in such a folder works on these files; one that starts in the home works on other things.
+                // A session in such a folder works on these files; a session in the home works on other files.
                 Protection::RunsLater if self.project != self.home && path.starts_with(&self.project) => {}
                 Protection::RunsLater => worst = Protection::RunsLater,
                 stronger => return stronger,
@@ -309,17 +310,17 @@ impl Places {
     }
 }
 
-/// Strips the slashes behind a folder's name. Another slash would make the path absolute.
+/// Strips the slashes after a folder's name. Another slash would make the path absolute.
 fn below_folder(rest: &str) -> String {
     if guard!(ScopeHome) { rest.trim_start_matches('/').to_owned() } else { rest.to_owned() }
 }
 
-/// Returns whether a name in the home is that of settings or programs. The name may be the start of a pattern.
+/// Returns whether a name in the home belongs to settings or programs. The name may be the start of a pattern.
 pub(crate) fn is_settings_name(name: &str) -> bool {
     name.starts_with('.') || SETTINGS.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Returns whether a file name is that of a code module. A hidden file counts as one.
+/// Returns whether a file name is the name of a code module. A hidden file counts as a module.
 pub fn is_code(path: &Path) -> bool {
     const ENDINGS: [&str; 8] = ["ts", "mts", "cts", "tsx", "js", "mjs", "cjs", "jsx"];
     let name = path.file_name().unwrap_or_default();
@@ -329,7 +330,7 @@ pub fn is_code(path: &Path) -> bool {
 
 /// Returns whether a file of this name may hold secrets: keys, credentials, environment files.
 ///
-/// By name alone, on purpose: it decides whether sending data needs a prompt, not which files may be read.
+/// Only the name counts, on purpose: the result decides whether sending data needs a prompt, not which files may be read.
 pub fn may_hold_secrets(path: &str) -> bool {
     let mut names = path.rsplit(['/', '\\']);
     let name = names.next().unwrap_or(path).to_ascii_lowercase();
@@ -337,7 +338,7 @@ pub fn may_hold_secrets(path: &str) -> bool {
     if name == "config" && names.next().is_some_and(|folder| folder.eq_ignore_ascii_case(".git")) {
         return true;
     }
-    // A copy has the content of its original.
+    // A copy has the content of the original.
     let ends = [".bak", ".old", ".orig", ".save", "~"];
     let name = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
     let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
@@ -349,7 +350,7 @@ pub fn may_hold_secrets(path: &str) -> bool {
     (name == ".env" || name.starts_with(".env.")) && !sample
 }
 
-/// Folders of a home that are not hidden and hold programs or settings.
+/// Folders of a home that are not hidden and contain programs or settings.
 const SETTINGS: &[&str] = &["AppData", "Library", "bin"];
 
 const SECRET_ENDINGS: &[&str] =
@@ -385,7 +386,7 @@ const SECRET_STEMS: &[&str] = &[
     "tokens",
 ];
 
-/// Checks a path string: not empty, no NUL, not too long.
+/// Checks a path string: it must not be empty, contain NUL or be too long.
 fn check(path: &str) -> Result<(), HostcallError> {
     if path.is_empty() {
         return Err(HostcallError::invalid("path", "the path is empty"));
@@ -414,8 +415,8 @@ pub fn normal(base: &Path, path: &Path) -> PathBuf {
     out
 }
 
-/// Returns the components of `path` below `folder`, compared without regard to ASCII case: on a case-insensitive file system
-/// `Auth.json` and `auth.json` are the same file.
+/// Returns the components of `path` below `folder`, compared without regard to ASCII case, because `Auth.json` and `auth.json`
+/// are the same file on a case-insensitive file system.
 fn under<'a>(path: &'a Path, folder: &Path) -> Option<Vec<&'a OsStr>> {
     below(path, folder).map(Iterator::collect)
 }
@@ -445,7 +446,7 @@ fn look_up(names: &[&OsStr], table: &[(&str, Protection)]) -> Protection {
     if is_aside() && guard!(PlacesAside) { Protection::All } else { Protection::None }
 }
 
-/// Returns whether components begin with those of a pattern, the last of which `is_last` compares.
+/// Returns whether the components begin with the components of a pattern; `is_last` compares the last one.
 fn begins_with(names: &[&OsStr], pattern: &str, is_last: impl Fn(&OsStr, &str) -> bool) -> bool {
     let mut wanted = pattern.split('/').peekable();
     let mut found = names.iter();
@@ -459,8 +460,8 @@ fn begins_with(names: &[&OsStr], pattern: &str, is_last: impl Fn(&OsStr, &str) -
     true
 }
 
-/// Returns whether components begin with those of a pattern. It is called for every component of every path against hundreds of
-/// patterns, so the first byte decides most of them.
+/// Returns whether the components begin with the components of a pattern. Called for every component of every path against
+/// hundreds of patterns, so it compares the first byte first.
 fn begins_exactly(names: &[&OsStr], pattern: &str) -> bool {
     let first = |bytes: &[u8]| bytes.first().map(u8::to_ascii_lowercase);
     names.first().is_some_and(|name| first(name.as_encoded_bytes()) == first(pattern.as_bytes()))
@@ -484,8 +485,8 @@ fn anywhere(names: &[&OsStr]) -> Protection {
     }
 }
 
-/// Returns whether a name is a copy of a file: `auth.json.bak`, `auth.json~`, `.auth.json.swp`. Names without a dot are those of
-/// folders, which have no copies.
+/// Returns whether a name is that of a copy of a file: `auth.json.bak`, `auth.json~`, `.auth.json.swp`. A name without a dot
+/// belongs to a folder, which has no copies.
 pub fn is_aside(name: &OsStr, of: &OsStr) -> bool {
     let (name, of) = (name.as_encoded_bytes(), of.as_encoded_bytes());
     let is_copy = |name: &[u8]| {
@@ -561,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_brings_protected_names_to_their_place() {
+    fn a_moved_folder_counts_with_the_protected_names_in_it() {
         let places = places();
         for above in [
             "/projects/app/.pi",
@@ -683,7 +684,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_read_as_its_caller_means_it() {
+    fn a_path_is_resolved_in_the_form_of_its_caller() {
         let places = places();
         let tool = |path| PathUse { access: Access::Read, path, form: PathForm::Tool };
         assert_eq!(places.absolute(tool("@src/x.ts")).unwrap(), Path::new("/projects/app/src/x.ts"));

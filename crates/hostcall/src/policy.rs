@@ -1,19 +1,19 @@
-//! Modes, grants and deny lists: the user's decisions in advance.
+//! Policies: modes, grants and deny lists.
 
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use pijs_protocol::{Capability, guard};
 use serde::{Deserialize, Serialize};
 
-/// The decision about a call without a grant.
+/// Decides calls without a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Denied.
+    /// Such calls are denied.
     Strict,
-    /// The user is prompted; denied without one.
+    /// The user is prompted; without a user such calls are denied.
     #[default]
     Prompt,
-    /// Allowed, with a warning in the ledger.
+    /// Such calls are allowed, with a warning in the ledger.
     Permissive,
 }
 
@@ -21,11 +21,12 @@ pub enum Mode {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {
-    /// The decision about a call without a grant.
+    /// Mode for calls without a grant.
     pub mode: Mode,
-    /// Granted to every extension: `read` and `write` in project, own package, `.pi` folders and temp; others unrestricted.
+    /// Capabilities granted to every extension: `read` and `write` in the project, its own package, the `.pi` folders and temp;
+    /// others without restriction.
     pub default_caps: Vec<Capability>,
-    /// Denied to every extension, in spite of grants.
+    /// Capabilities denied to every extension, even with a grant.
     pub deny_caps: Vec<Capability>,
 }
 
@@ -36,13 +37,14 @@ pub struct Grant {
     pub id: String,
     /// The capability.
     pub capability: Capability,
-    /// Hostcall methods that may use it; absent means any.
+    /// Hostcall methods that may use the grant; absent means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub methods: Option<Vec<String>>,
-    /// Scope; absent means anywhere.
+    /// Scope of the grant; absent means anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
-    /// Whether there was no prompt: the file was named with `-e`, or the package was installed unattended.
+    /// Whether the grant was given without a prompt, because the file was named with `-e` or the package was installed
+    /// unattended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unasked: bool,
 }
@@ -72,7 +74,7 @@ impl Grant {
         Self { scope, methods: request.methods.clone(), ..Self::any(id, request.capability.as_str()) }
     }
 
-    /// Returns the scope for the gate: a scope without a list for this capability covers nothing.
+    /// Returns the scope for the gate. A scope without a list for this capability covers nothing.
     pub(crate) fn fitting_scope(&self) -> Option<Scope> {
         let mut scope = self.scope.clone()?;
         let list = match self.capability.as_str() {
@@ -91,11 +93,11 @@ impl Grant {
         Some(scope)
     }
 
-    /// Returns the grants of naming a file with `-e`: the model-facing capabilities among those `found` by the scan (see
+    /// Returns the grants that naming a file with `-e` gives: the model-facing capabilities among those `found` by the scan (see
     /// [`crate::vocabulary::MODEL_FACING`]).
     pub fn for_named_file(found: &[Capability]) -> Vec<Self> {
         let mut names: Vec<&str> = found.iter().map(Capability::as_str).collect();
-        // The scan cannot tell the names of the registered tools; replacing a built-in one is the purpose of some.
+        // The scan cannot tell the names of registered tools, and the purpose of some is to replace a built-in one.
         if names.contains(&"tools") && !names.contains(&"tool.shadow") {
             names.push("tool.shadow");
         }

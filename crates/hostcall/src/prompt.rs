@@ -1,7 +1,7 @@
 //! Permission prompts.
 //!
-//! The terminal, an RPC client or an embedder implements [`Prompter`]. There is one prompt at a time; an answer that settles a
-//! later prompt prevents it.
+//! The terminal, an RPC client or an embedder implements [`Prompter`]. One prompt is open at a time; an answer that also settles
+//! a later prompt prevents that prompt.
 
 use crate::risk::ExpectedLoss;
 use crate::task::BoxFuture;
@@ -23,19 +23,18 @@ pub struct Question {
     pub capability: Capability,
     /// Description of the capability: *run programs*.
     pub what: String,
-    /// The exact subject: the path, the program with all arguments, the host. Free of control characters, truncated to a size
+    /// The exact subject: the path, the program with all arguments, the host. Without control characters, and truncated to a size
     /// that a terminal can show.
     pub subject: String,
     /// Warnings: combinations, interpreters, files that run later.
     pub warnings: Vec<String>,
-    /// Descriptions of all requests of the extension without a grant, one per line; empty where the user cannot grant them
-    /// together.
+    /// Descriptions of all requests of the extension without a grant, one per line; empty if the user cannot grant them together.
     pub package: Vec<String>,
-    /// The requests behind `package`: consent covers these, even if the extension requests others by then.
+    /// Requests that `package` describes. Consent covers these, even if the extension has other requests by then.
     pub(crate) requested: Vec<CapabilityRequest>,
-    /// Expected loss of both choices.
+    /// Expected loss of granting and of denying.
     pub loss: ExpectedLoss,
-    /// Whether [`Answer::AllowAlways`] would outlive the session. A prompt offers it only then.
+    /// Whether [`Answer::AllowAlways`] would outlive the session. The prompt offers that answer only then.
     pub can_be_kept: bool,
     /// Denials of this extension in a row; from three on, a prompt offers [`Answer::Mute`].
     pub refused: u32,
@@ -75,11 +74,11 @@ pub trait AnswerStore: Send + Sync {
 pub struct Remembered {
     /// The capability.
     pub capability: Capability,
-    /// Hostcall methods that may use it; absent means any.
+    /// Hostcall methods that may use the capability; absent means any.
     pub methods: Option<Vec<String>>,
-    /// Scope; absent means anywhere.
+    /// Scope of the answer; absent means anywhere.
     pub scope: Option<Scope>,
-    /// Whether the answer allows; otherwise it denies permanently.
+    /// Whether the answer allows the capability; otherwise it denies it permanently.
     pub allowed: bool,
 }
 
@@ -88,7 +87,7 @@ pub struct Remembered {
 pub enum Answer {
     /// Denies this call; during the load of the extension, also later calls with the same topic.
     Deny,
-    /// Denies permanently; kept beyond the session where there is a [`AnswerStore`].
+    /// Denies permanently; outlives the session if there is an [`AnswerStore`].
     DenyAlways,
     /// Denies, and suppresses further prompts about this extension in this session.
     Mute,
@@ -96,20 +95,20 @@ pub enum Answer {
     AllowOnce,
     /// Allows this subject (path, program, host, name) for the rest of the session.
     AllowSubject,
-    /// Allows this subject, also in later sessions where there is a [`AnswerStore`].
+    /// Allows this subject, also in later sessions if there is an [`AnswerStore`].
     AllowAlways,
     /// Allows the whole capability for the rest of the session.
     AllowCapability,
     /// Allows all requests of the extension ([`Question::package`]) for the rest of the session.
     AllowPackage,
-    /// Allows all requests of the extension, also in later sessions where there is a [`AnswerStore`].
+    /// Allows all requests of the extension, also in later sessions if there is an [`AnswerStore`].
     AllowPackageAlways,
     /// There is no user to prompt.
     NoPerson,
 }
 
-/// Makes text safe for a prompt: no control, bidirectional or invisible characters, at most `limit` characters with a note of the
-/// number of removed ones. Text is not truncated where the note would be as long.
+/// Makes text safe for a prompt: no control, bidirectional or invisible characters, at most `limit` characters, with a note of
+/// the number of removed characters. Text is not truncated if the note would be as long as the removed part.
 pub fn shown(text: &str, limit: usize) -> String {
     let limit = if fits(text, limit) { usize::MAX } else { limit };
     let mut out = String::with_capacity(text.len().min(limit));
@@ -128,7 +127,7 @@ pub fn shown(text: &str, limit: usize) -> String {
     out
 }
 
-/// Returns whether [`shown`] shows all of a text.
+/// Returns whether [`shown`] shows a text in full.
 pub(crate) fn fits(text: &str, limit: usize) -> bool {
     let rest = text.chars().count().saturating_sub(limit);
     rest <= cut_note(rest).len()

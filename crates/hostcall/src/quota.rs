@@ -1,4 +1,4 @@
-//! Limits on the calls of one extension: number in flight, and sizes.
+//! Limits the calls of one extension: their number in flight, and their sizes.
 
 use crate::output::Output;
 use pijs_protocol::wire::{MESSAGE_BYTES, MESSAGE_VALUES, Size};
@@ -8,27 +8,27 @@ use serde_json::{Map, Value};
 /// Limits of one extension, far above the needs of an honest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quotas {
-    /// Number of calls in flight.
+    /// Maximum number of calls in flight.
     pub in_flight: usize,
-    /// Bytes of parameters and attachments of all calls in flight.
+    /// Maximum number of bytes of parameters and attachments of all calls in flight.
     pub in_flight_bytes: usize,
-    /// Dialogs per minute: more than a user can answer.
+    /// Maximum number of dialogs per minute; more than a user can answer.
     pub dialogs_per_minute: usize,
-    /// Bytes of a call's JSON parameters, approximately as text.
+    /// Maximum size of a call's JSON parameters in bytes, approximately as text.
     pub params_bytes: usize,
-    /// Bytes of a call's attachments.
+    /// Maximum size of a call's attachments in bytes.
     pub attachment_bytes: usize,
-    /// Nesting depth of its parameters.
+    /// Maximum nesting depth of a call's parameters.
     pub depth: usize,
-    /// Bytes of one call's results, attachments included.
+    /// Maximum size of one call's results in bytes, attachments included.
     pub result_bytes: usize,
-    /// Bytes of one result or chunk, JSON and attachments. See [`MESSAGE_BYTES`].
+    /// Maximum size of one result or chunk in bytes, JSON and attachments. See [`MESSAGE_BYTES`].
     pub piece_bytes: usize,
-    /// Values in one result or chunk. See [`MESSAGE_VALUES`].
+    /// Maximum number of values in one result or chunk. See [`MESSAGE_VALUES`].
     pub piece_values: usize,
-    /// Bytes of undelivered results at which streams pause.
+    /// Number of bytes of undelivered results at which streams pause.
     pub stream_bytes: usize,
-    /// Bytes of undelivered results at which the next calls wait until the realm has taken some.
+    /// Number of bytes of undelivered results at which further calls wait until the realm has taken some.
     pub untaken_bytes: usize,
 }
 
@@ -45,14 +45,14 @@ impl Default for Quotas {
             piece_bytes: MESSAGE_BYTES,
             piece_values: MESSAGE_VALUES,
             stream_bytes: 16 << 20,
-            // The memory of a realm: an honest extension needs no more at once.
+            // The memory of a realm, more than an honest extension needs at once.
             untaken_bytes: 256 << 20,
         }
     }
 }
 
 impl Quotas {
-    /// Measures a call before any other check, and stops at the first exceeded limit; returns its size in bytes.
+    /// Measures a call, before any other check, up to the first exceeded limit; returns its size in bytes.
     pub(crate) fn check(&self, params: &Map<String, Value>, bytes: &[Vec<u8>]) -> Result<usize, HostcallError> {
         let attached: usize = bytes.iter().map(Vec::len).sum();
         if !guard!(QuotaSize) {
@@ -66,7 +66,8 @@ impl Quotas {
         Ok(attached + (self.params_bytes - left))
     }
 
-    /// Measures an output of a connector, after `sent` bytes of the same call; returns the bytes of its attachments.
+    /// Measures an output of a connector; `sent` is the number of bytes already sent for the same call. Returns the size of its
+    /// attachments in bytes.
     pub(crate) fn check_answer(&self, output: &Output, sent: usize) -> Result<usize, HostcallError> {
         let attached: usize = output.bytes.iter().map(Vec::len).sum();
         if sent.saturating_add(attached) > self.result_bytes {
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_as_large_as_its_text_roughly_and_what_is_attached() {
+    fn the_size_of_a_call_is_about_its_text_plus_attachments() {
         let all = serde_json::json!({"a": [null, true, 1.5], "bc": {"d": "efg"}});
         let size = Quotas::default().check(all.as_object().expect("an object"), &[vec![0; 7], vec![0; 3]]);
         // Keys with quotes, colon and comma: 5, 6, 5; containers 2 each; plain values 5 each; the text 6.

@@ -1,8 +1,8 @@
 //! The capabilities that a package requests, as data and as text for the user.
 //!
 //! [`requested`] combines the scan of the code with the declaration of the package (`pi.ext.cap.v1`). The code determines the
-//! requested capabilities; a declaration can narrow their scopes, and add those that the scan cannot see. Capabilities that need
-//! no consent are left out, so the result is exactly what the user is prompted about and what a grant is bound to.
+//! requested capabilities; a declaration can narrow their scopes, and add capabilities that the scan cannot see. Capabilities
+//! that need no consent are left out. The user is prompted about exactly the result, and grants are bound to it.
 //!
 //! ```text
 //! scan      exec [git], http any, read ["."], verdict
@@ -21,9 +21,9 @@ use pijs_protocol::{Capability, guard};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// Longest scope entry that is shown, in characters.
+/// Maximum length of a displayed scope entry, in characters.
 const MAX_ENTRY_CHARS: usize = 120;
-/// Most scope entries of one list that are shown. A package may list more, and the prompt then shows a wider request.
+/// Maximum number of scope entries that one list displays. For a longer list the prompt shows a wider request.
 const MAX_ENTRIES: usize = 40;
 
 /// A capability manifest as the package author wrote it.
@@ -31,7 +31,7 @@ const MAX_ENTRIES: usize = 40;
 pub struct Declared {
     /// The parsed manifest.
     pub manifest: CapabilityManifest,
-    /// Unknown members and capabilities; strict mode refuses the package for them.
+    /// Unknown members and capabilities, for which strict mode refuses the package.
     pub unknown: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ pub fn parse_declared(value: &Value) -> Result<Declared, String> {
                     return Err(format!("the schema {} is not {CAPABILITY_SCHEMA}", shown(&other.to_string(), 60)));
                 }
             }
-            // `extension.json` may hold other members as well.
+            // `extension.json` may have other members as well.
             if members.contains_key("schema") {
                 note_unknown(members, &["schema", "capabilities"], "", &mut unknown);
             }
@@ -94,7 +94,7 @@ fn note_unknown(members: &Map<String, Value>, known: &[&str], within: &str, unkn
     unknown.extend(strange.map(|key| format!("the member {within}{}", shown(key, 60))));
 }
 
-/// Combines scan and declaration into the requests of a package, sorted by capability, without those that need no consent.
+/// Combines scan and declaration into the requests of a package, sorted by capability, without requests that need no consent.
 pub fn requested(found: &CapabilityManifest, declared: Option<&CapabilityManifest>) -> CapabilityManifest {
     let declared = declared.map(|manifest| manifest.capabilities.as_slice()).unwrap_or_default();
     let mut requests: Vec<CapabilityRequest> = Vec::new();
@@ -123,7 +123,7 @@ pub fn requested(found: &CapabilityManifest, declared: Option<&CapabilityManifes
     CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities }
 }
 
-/// Removes variables that steer programs from a scope that the scan found: those have to be declared.
+/// Removes variables that steer programs from a scope that the scan found, because such variables have to be declared.
 fn without_steering(mut scope: Scope) -> Scope {
     for command in scope.commands.iter_mut().flatten() {
         let describe = command.split_whitespace();
@@ -135,8 +135,8 @@ fn without_steering(mut scope: Scope) -> Scope {
     scope
 }
 
-/// Normalizes a request to the grant that accepts it: default folders for files, and all arguments for tools that can run other
-/// programs, because an extension expects all of them to work.
+/// Normalizes a request to the grant that accepts it: default folders for files; all arguments for tools that can run other
+/// programs, because an extension expects all arguments to work.
 fn normalized(mut request: CapabilityRequest) -> CapabilityRequest {
     match request.capability.as_str() {
         "read" | "write" => {
@@ -188,7 +188,7 @@ fn needs_no_asking(request: &CapabilityRequest) -> bool {
     }
 }
 
-/// Removes the places that every extension may read, unless the request has no others.
+/// Removes the locations that every extension may read, unless the request has no others.
 fn without_free_places(mut request: CapabilityRequest) -> CapabilityRequest {
     let paths = request.scope.as_mut().and_then(|scope| scope.paths.as_mut());
     if request.capability.as_str() == "read"
@@ -199,7 +199,7 @@ fn without_free_places(mut request: CapabilityRequest) -> CapabilityRequest {
     request
 }
 
-/// Returns `sha256:HEX` over a manifest; a grant is bound to it and to the code.
+/// Returns `sha256:HEX` over a manifest. Grants are bound to this digest and to the code.
 pub fn digest(manifest: &CapabilityManifest) -> String {
     let bytes = serde_json::to_vec(&manifest.capabilities).unwrap_or_default();
     let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -219,13 +219,13 @@ pub fn as_grants(request: &CapabilityRequest) -> Vec<String> {
     if scoped.is_empty() && !names_nothing { vec![capability.to_owned()] } else { scoped }
 }
 
-/// Formats the command that grants these to an extension, quoted for a shell.
+/// Formats the command that gives grants to an extension, quoted for a shell.
 pub fn allow_command(extension: &str, grants: &[String]) -> String {
     let describe = std::iter::once(extension).chain(grants.iter().map(String::as_str)).map(shell_word);
     format!("pi ext grants allow {}", describe.collect::<Vec<_>>().join(" "))
 }
 
-/// Formats the command that revokes these answers about an extension, quoted for a shell.
+/// Formats the command that revokes answers about an extension, quoted for a shell.
 pub fn revoke_command(extension: &str, answers: &[String]) -> String {
     let describe = std::iter::once(extension).chain(answers.iter().map(String::as_str)).map(shell_word);
     format!("pi ext grants revoke {}", describe.collect::<Vec<_>>().join(" "))
@@ -237,7 +237,7 @@ fn shell_word(word: &str) -> String {
     if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-/// Returns the requests of `new` that exceed `old`, each reduced to its additional part; empty when there are none.
+/// Returns the requests of `new` that exceed `old`, each reduced to its additional part; empty if there are none.
 pub fn widening(old: &CapabilityManifest, new: &CapabilityManifest) -> Vec<CapabilityRequest> {
     new.capabilities.iter().filter_map(|request| added(old, request)).collect()
 }
@@ -263,7 +263,7 @@ fn added(old: &CapabilityManifest, request: &CapabilityRequest) -> Option<Capabi
     };
     let list = |old: &Option<Vec<String>>, new: &Option<Vec<String>>| match (old, new) {
         (None, _) => Ok(None),
-        // A removed list no longer restricts.
+        // A removed list means that the request is no longer restricted.
         (Some(_), None) => Err(()),
         (Some(old), Some(new)) => Ok(Some(missing(old, new)).filter(|more| !more.is_empty())),
     };
@@ -283,7 +283,7 @@ fn added(old: &CapabilityManifest, request: &CapabilityRequest) -> Option<Capabi
     }
 }
 
-/// Returns the raw connections of a scope, which a request for any server does not cover.
+/// Returns the raw connections of a scope. A request for any server does not cover them.
 fn raw(scope: Option<&Scope>) -> Option<Scope> {
     let hosts = scope?.hosts.as_ref()?.iter().filter(|host| host.starts_with(RAW)).cloned().collect::<Vec<_>>();
     (!hosts.is_empty()).then(|| Scope { hosts: Some(hosts), ..Scope::default() })
@@ -328,7 +328,7 @@ pub fn describe(request: &CapabilityRequest) -> String {
             let is_whole = |entry: &String| fits(entry, MAX_ENTRY_CHARS);
             let hides = entries.len() > MAX_ENTRIES || !entries.iter().all(is_whole);
             if hides && guard!(PromptWholeRequest) {
-                out.push_str(&format!(" - too long to show; it counts as {any}"));
+                out.push_str(&format!(" - too long to show; the request is for {any}"));
             }
         }
     }
@@ -352,14 +352,14 @@ fn place(path: &str) -> String {
     }
 }
 
-/// Normalizes a pattern: components before a `..` are dropped.
+/// Normalizes a pattern by removing each component that is followed by `..`.
 fn without_climbing(path: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for (at, name) in path.split('/').enumerate() {
         let is_only = names.len() == 1;
         match (name, names.last()) {
             ("" | ".", _) if at > 0 => {}
-            // The parent of the root is the root. A leading `<folder>` is not resolved here, so `..` stays behind it.
+            // The parent of the root is the root. A leading `<folder>` is not resolved here, so a `..` after it stays.
             ("..", Some(&"")) => {}
             ("..", Some(&("." | ".."))) => names.push(name),
             ("..", Some(last)) if !(is_only && last.starts_with(['<', '~'])) => drop(names.pop()),
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_members_and_capabilities_are_named() {
+    fn unknown_members_and_capabilities_are_reported() {
         let declared = parse_declared(&json!({
             "schema": "pi.ext.cap.v1", "extra": 1,
             "capabilities": [{"capability": "fly", "scope": {"paths": [], "wings": []}, "why": "x"}],
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_shown_as_it_counts() {
+    fn a_path_is_displayed_in_normalized_form() {
         for (path, counts) in [
             ("src/**", "src/**"),
             ("docs/long-name/../../../../etc", "../../etc"),
@@ -549,13 +549,15 @@ mod tests {
         };
         let many = |count: usize| (0..count).map(|n| format!("h{n}.org")).collect::<Vec<_>>();
         assert!(!said("http", "hosts", many(40)).contains("any server"));
-        assert!(said("http", "hosts", many(41)).ends_with("and 1 more - too long to show; it counts as any server"));
+        assert!(
+            said("http", "hosts", many(41)).ends_with("and 1 more - too long to show; the request is for any server")
+        );
         let long = vec![format!("{}sh", " ".repeat(200))];
         assert!(said("exec", "commands", long).ends_with("it counts as any program (can run anything)"));
         let long = vec![format!("{}/../../../../etc", "x".repeat(200))];
         assert_eq!(
             said("write", "paths", long),
-            "create, change and delete files: ../../../etc - too long to show; it counts as anywhere"
+            "create, change and delete files: ../../../etc - too long to show; the request is for anywhere"
         );
     }
 

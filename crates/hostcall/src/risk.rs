@@ -1,11 +1,11 @@
 //! Evidence and expected loss: the risk score that explains a decision (`docs/spec/capabilities.md`).
 //!
-//! They never grant more than the policy allows. With the matrix of that page the rule is *grant when `100 p < 2 (1 - p) + p`*,
-//! that is `p < 2/101`, about 1.98 %.
+//! The score never grants more than the policy allows. With the matrix of that page the rule is *grant when `100 p < 2 (1 - p) +
+//! p`*, that is `p < 2/101`, about 1.98 %.
 //!
 //! Signals come from the scan of the code and from its calls, never from the declaration of a package, which is only compared
-//! with them. The weights are estimates, chosen so that an extension that reads the project and contacts one named server stays
-//! below the threshold, and one that may run any program does not.
+//! with the signals. The weights are estimates, chosen so that an extension that reads the project and contacts one named server
+//! stays below the threshold, and one that may run any program does not.
 
 use pijs_protocol::artifact::Verdict;
 use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest};
@@ -22,37 +22,37 @@ pub const DENY_MALICIOUS: f64 = 1.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signal {
-    /// Its code reads files outside of the project.
+    /// The code reads files outside of the project.
     ReadsOutside,
-    /// Its code changes files.
+    /// The code changes files.
     UsesWrite,
-    /// Its code runs programs that are literals in its text.
+    /// The code runs programs that are literals in its text.
     UsesExec,
-    /// Its code runs programs that are not literals in its text, or that run other programs.
+    /// The code runs programs that are not literals in its text, or that run other programs.
     UsesAnyExec,
-    /// Its code contacts servers that are literals in its text.
+    /// The code contacts servers that are literals in its text.
     UsesHttp,
-    /// Its code contacts servers that are not literals in its text.
+    /// The code contacts servers that are not literals in its text.
     UsesAnyHttp,
-    /// Its code reads environment variables other than the free ones.
+    /// The code reads environment variables other than the free ones.
     UsesEnv,
-    /// Its code changes the model's context or actions.
+    /// The code changes the model's context or actions.
     SteersTheModel,
-    /// Its code runs code that is not part of the package.
+    /// The code runs code that is not part of the package.
     UsesEval,
-    /// It may read files and contact servers.
+    /// The extension may read files and contact servers.
     CanSendFiles,
     /// The scan found unsupported code.
     Blocked,
-    /// Its source has invisible characters.
+    /// The source has invisible characters.
     HiddenText,
-    /// It declares capabilities, but not one that its code needs.
+    /// The extension declares capabilities, but its code needs one that it does not declare.
     Undeclared,
-    /// It claimed another capability than its call needed.
+    /// The extension claimed a capability other than the one that its call needed.
     Spoofed,
-    /// It tried to access a protected path.
+    /// The extension tried to access a protected path.
     TriedProtected,
-    /// It used a capability that the scan had not found.
+    /// The extension used a capability that the scan had not found.
     Unforeseen,
 }
 
@@ -71,7 +71,7 @@ impl Signal {
         }
     }
 
-    /// Returns whether the requested capabilities, or the warning about a combination of them, contain the same information.
+    /// Returns whether the requested capabilities, or the warning about a combination of them, convey the same information.
     pub fn repeats_request(self) -> bool {
         match self {
             Self::ReadsOutside | Self::UsesWrite | Self::UsesExec | Self::UsesAnyExec | Self::UsesHttp => true,
@@ -97,7 +97,7 @@ impl Signal {
             Self::Blocked => "its code uses unsupported features",
             Self::HiddenText => "its source contains invisible characters",
             Self::Undeclared => "its code needs a capability that its manifest does not declare",
-            Self::Spoofed => "it claimed another capability than its call needed",
+            Self::Spoofed => "it claimed a capability other than the one that its call needed",
             Self::TriedProtected => "it tried to access a protected path",
             Self::Unforeseen => "it used a capability that the scan had not found",
         }
@@ -149,7 +149,7 @@ impl Evidence {
         evidence
     }
 
-    /// Adds a signal, unless it is present.
+    /// Adds a signal, unless it is already present.
     pub fn add(&mut self, signal: Signal) {
         if !self.has(signal) {
             self.signals.push(signal);
@@ -175,12 +175,13 @@ impl Evidence {
         self.found.is_some() && !self.found(capability)
     }
 
-    /// Returns the probability of malice: independent signals, combined as *not all harmless*.
+    /// Returns the probability of malice. The signals are treated as independent: the result is one minus the probability that
+    /// all are harmless.
     pub fn probability(&self) -> f64 {
         combined(self.signals.iter().map(|signal| signal.weight()))
     }
 
-    /// Returns the expected loss of both choices.
+    /// Returns the expected loss of granting and of denying.
     pub fn expected_loss(&self) -> ExpectedLoss {
         ExpectedLoss::of(self.probability())
     }
@@ -233,7 +234,7 @@ pub struct ExpectedLoss {
 }
 
 impl ExpectedLoss {
-    /// Computes both from the probability of malice.
+    /// Computes both losses from the probability of malice.
     pub fn of(p: f64) -> Self {
         Self { p, grant: GRANT_MALICIOUS * p, deny: DENY_BENIGN * (1.0 - p) + DENY_MALICIOUS * p }
     }
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_scan_can_have_missed_something() {
+    fn only_a_scanned_extension_can_be_unforeseen() {
         let write = CapabilityRequest { capability: "write".into(), methods: None, scope: None };
         let found = CapabilityManifest { schema: String::new(), capabilities: vec![write] };
         let scanned = Evidence::of_scan(&found, [], None);

@@ -1,9 +1,9 @@
 //! Compiled scopes, which restrict a capability to paths, hosts, commands or names.
 //!
-//! Patterns are compiled once, when a grant is set. A missing list does not restrict; an empty one allows nothing. Matching is on
-//! absolute, normalised names; the file connector repeats it on the path that it reached.
+//! Patterns are compiled once, when a grant is set. A missing list does not restrict; an empty list allows nothing. Names are
+//! matched in absolute, normalised form; the file connector matches again with the path that it reached.
 //!
-//! Paths, hosts and commands have a file each. Variables and tools are matched here.
+//! Paths, hosts and commands are matched in a file each; variables and tools are matched here.
 
 mod commands;
 mod hosts;
@@ -28,7 +28,7 @@ pub struct CompiledScope {
     hosts: Option<Vec<HostPattern>>,
     env: Option<Vec<String>>,
     commands: Option<Vec<CommandPattern>>,
-    /// Tools of MCP servers, or tools of unknown effect. No pattern covers the latter; only a user's answer does.
+    /// Tools of MCP servers, or tools of unknown effect. No pattern covers a tool of unknown effect; only a user's answer does.
     tools: Option<Vec<String>>,
 }
 
@@ -80,12 +80,12 @@ impl CompiledScope {
         Self { tools: Some(vec![name.to_owned()]), ..Self::default() }
     }
 
-    /// Returns whether it covers a tool of unknown effect.
+    /// Returns whether the scope covers a tool of unknown effect.
     pub(crate) fn tool(&self, name: &str) -> bool {
         self.tools.as_ref().is_none_or(|tools| tools.iter().any(|known| known == name))
     }
 
-    /// Returns whether it covers a target of an MCP server: by its name, or with the whole server.
+    /// Returns whether the scope covers a target of an MCP server: by its name, or with the whole server.
     pub(crate) fn mcp(&self, target: &str) -> bool {
         let covers = |pattern: &String| {
             let server = pattern.strip_suffix('*').filter(|server| server.ends_with('/'));
@@ -94,7 +94,7 @@ impl CompiledScope {
         self.tools.as_ref().is_none_or(|tools| tools.iter().any(covers))
     }
 
-    /// Returns whether it covers an environment variable.
+    /// Returns whether the scope covers an environment variable.
     pub fn env(&self, name: &str) -> bool {
         self.env.as_ref().is_none_or(|names| names.iter().any(|known| known == name))
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Path of the folder, relative to the agent folder.
 const FOLDER: &str = "pijs/results";
 
-/// The folder of long results, and the files of this session in it. Clones share the list of files.
+/// Folder of long results, and the list of this session's files in it. Clones share the list.
 #[derive(Debug, Clone)]
 pub struct SpilledResults {
     folder: PathBuf,

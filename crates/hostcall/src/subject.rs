@@ -17,12 +17,12 @@ pub struct Required<'a> {
 }
 
 impl<'a> Required<'a> {
-    /// Creates the requirement of a call that is no probe.
+    /// Creates the requirement of a call that is not a probe.
     pub fn new(capability: &'static str, subject: Subject<'a>) -> Self {
         Self { capability, subject, is_probe: false }
     }
 
-    /// Returns the key as the protocol's type.
+    /// Returns the capability key as the protocol's type.
     pub fn capability(&self) -> Capability {
         Capability::new(self.capability)
     }
@@ -33,8 +33,8 @@ impl<'a> Required<'a> {
 pub enum Subject<'a> {
     /// No subject that a scope could restrict.
     None,
-    /// An open resource: a file, a program, a request, decided when it was opened. Also a call without an external resource: a
-    /// database in memory, the name of this machine.
+    /// An open resource (a file, a program, a request), decided when it was opened; or a call without an external resource, such
+    /// as a database in memory or the name of this machine.
     Handle,
     /// One or two paths.
     Paths(PathUse<'a>, Option<PathUse<'a>>),
@@ -66,16 +66,16 @@ pub enum Subject<'a> {
     Mcp {
         /// `SERVER/TOOL`, `SERVER/@prompts` or `SERVER/@resources`.
         target: &'a str,
-        /// Arguments of the tool call.
+        /// Arguments of the tool call; absent for prompts and resources.
         arguments: Option<&'a Value>,
     },
     /// A file, or text of the extension, that is compiled while the extension runs.
     Code {
         /// Path of the file; empty for text.
         path: &'a str,
-        /// Its length in bytes.
+        /// Length of the code in bytes.
         bytes: u64,
-        /// `sha256:HEX` of its text.
+        /// `sha256:HEX` of the code.
         digest: &'a str,
     },
 }
@@ -85,8 +85,8 @@ pub enum Subject<'a> {
 pub struct ProgramContext<'a> {
     /// Variables, sorted by name.
     pub variables: Vec<Variable<'a>>,
-    /// Whether the environment is the extension's own rather than made for this program; variables that no grant permits are then
-    /// left out instead of refused.
+    /// Whether this is the extension's own environment, rather than one made for the program. Variables that no grant permits are
+    /// then left out instead of refused.
     pub is_inherited: bool,
     /// Standard input.
     pub input: Input,
@@ -116,20 +116,20 @@ pub enum Input {
     Program {
         /// Beginning of the text, for display.
         start: String,
-        /// Its length in bytes.
+        /// Length of the code in bytes.
         bytes: usize,
-        /// `sha256:HEX` of it.
+        /// `sha256:HEX` of the code.
         digest: String,
     },
-    /// Code that the program runs and gets after its start.
+    /// Code that the program receives after its start, and runs.
     Later,
 }
 
 impl Input {
-    /// Characters of an input that are shown.
+    /// Number of displayed characters of an input.
     const SHOWN: usize = 300;
 
-    /// Describes an input that a program runs.
+    /// Describes an input that a program executes.
     pub fn program(bytes: &[u8]) -> Self {
         let start: String = String::from_utf8_lossy(bytes).chars().take(Self::SHOWN).collect();
         Self::Program { start, bytes: bytes.len(), digest: digest_of(bytes) }
@@ -143,18 +143,18 @@ pub struct PathUse<'a> {
     pub access: Access,
     /// The path as the caller wrote it.
     pub path: &'a str,
-    /// Rules for resolving it.
+    /// Rules for resolving the path.
     pub form: PathForm<'a>,
 }
 
 /// The rules for resolving a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathForm<'a> {
-    /// As Node does: relative to the working folder.
+    /// Like Node: relative to the working folder.
     Node,
-    /// As pi's tools do: a leading `@` is dropped, `~` is the home folder.
+    /// Like pi's tools: a leading `@` is dropped, `~` is the home folder.
     Tool,
-    /// A link's target: relative to the folder that holds `link`.
+    /// Target of a link: relative to the folder that contains `link`.
     TargetOf(&'a str),
 }
 
@@ -169,7 +169,7 @@ pub enum Access {
     Write,
     /// Connects to a socket at the path.
     Speak,
-    /// Creates a folder, or a file where there is none. It changes an existing one only where [`Access::Write`] is allowed, too;
+    /// Creates a folder, or a file at a path without one. An existing file is changed only if [`Access::Write`] is allowed, too;
     /// the connector ensures that ([`Permit::only_new`](crate::Permit::only_new)).
     Make,
 }

@@ -1,7 +1,7 @@
 //! Tracing of hostcalls and of the events of the ledger.
 //!
 //! A call is one span, from its decision until its end, with an event for each decision about it. The ledger is always written;
-//! spans are for subscribers, and cost one branch each without one.
+//! spans exist for subscribers, and each costs one branch without a subscriber.
 
 use crate::caller::Caller;
 use crate::decision::Decision;
@@ -50,7 +50,7 @@ pub(crate) fn decided(span: &Span, decision: &Decision) {
     );
 }
 
-/// Emits an event of the ledger: lifecycle, verdicts, and what extensions log.
+/// Emits an event of the ledger: lifecycle, verdicts, and log lines of extensions.
 pub(crate) fn event(caller: &Caller, level: Level, name: &str, message: &str, data: &Map<String, Value>) {
     macro_rules! emit {
         ($level:ident) => {

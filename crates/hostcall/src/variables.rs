@@ -1,8 +1,8 @@
 //! Environment variables of programs, and their effect.
 //!
 //! A program, and whatever it runs, may use a variable in any way: `RM` is the program that `make clean` runs. So a variable is
-//! part of the prompt, unless it is known to be harmless or is the host's own. Some make the loader, a shell or nearly any
-//! program run other code; a grant of all arguments does not cover them.
+//! part of the prompt, unless it is known to be harmless or is the host's own. Some variables make the loader, a shell or nearly
+//! any program run other code; a grant of all arguments does not cover them.
 
 use pijs_programs::variables::{is_harmless, steers};
 use pijs_protocol::guard;
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 /// The effect of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VariableEffect {
-    /// Affects output only, or is the host's own.
+    /// The variable affects output only, or is the host's own.
     Harmless,
-    /// Depends on the program.
+    /// The effect depends on the program.
     Open,
-    /// Selects code that a program loads or runs, or a server that it contacts.
+    /// The variable selects code that a program loads or runs, or a server that it contacts.
     Steering,
 }
 
@@ -33,11 +33,11 @@ pub struct Variable<'a> {
     pub effect: VariableEffect,
 }
 
-/// Longest value that a prompt shows, in characters.
+/// Maximum length of a value in a prompt, in characters.
 const MAX_SHOWN_CHARS: usize = 300;
-/// Longest value that a grant contains, in bytes.
+/// Maximum length of a value in a grant, in bytes.
 const MAX_GRANT_BYTES: usize = 64;
-/// Prefix of a digest in the place of a value.
+/// Prefix of a digest that replaces a value.
 const DIGEST_PREFIX: &str = "sha256:";
 
 impl<'a> Variable<'a> {
@@ -53,7 +53,7 @@ impl<'a> Variable<'a> {
         Self { name, value, effect }
     }
 
-    /// Returns the value for display: truncated when long, hidden when it is a secret.
+    /// Returns the value for display: truncated if it is long, hidden if it is a secret.
     pub fn shown_value(&self) -> String {
         if is_secret_key(self.name) {
             return format!("[secret, {}]", digest(self.value));
@@ -66,7 +66,7 @@ impl<'a> Variable<'a> {
         format!("{start:?}... ({} more characters, {})", length - MAX_SHOWN_CHARS, digest(self.value))
     }
 
-    /// Returns the value for a grant: the text of a short word, else its digest.
+    /// Returns the value for a grant: the text of a short word, otherwise its digest.
     pub(crate) fn kept_value(&self) -> String {
         let is_word = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+".contains(c);
         let is_plain = !self.value.is_empty()
@@ -88,7 +88,7 @@ fn digest(text: &str) -> String {
     digest_of(text.as_bytes())
 }
 
-/// A variable pattern in front of a program in a grant: `RM=echo`, `NODE_ENV=*`, `PI_*=*`.
+/// A variable pattern before a program in a grant: `RM=echo`, `NODE_ENV=*`, `PI_*=*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VariablePattern {
     name: String,
@@ -99,7 +99,7 @@ pub(crate) struct VariablePattern {
 }
 
 impl VariablePattern {
-    /// Parses an assignment; `None` for another word.
+    /// Parses an assignment; returns `None` for any other word.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         let (name, value) = word.split_once('=')?;
         let (name, is_prefix) = match name.strip_suffix('*') {
@@ -128,12 +128,12 @@ impl VariablePattern {
         }
     }
 
-    /// Returns whether it names a variable that steers programs.
+    /// Returns whether the pattern names a variable that steers programs.
     pub(crate) fn is_steering(&self) -> bool {
         !self.is_prefix && steers(&self.name)
     }
 
-    /// Returns whether it allows a variable. Steering variables need their full name.
+    /// Returns whether the pattern allows a variable. Steering variables need their full name.
     pub(crate) fn permits(&self, variable: &Variable<'_>) -> bool {
         let is_named = if self.is_prefix {
             variable.effect != VariableEffect::Steering && variable.name.starts_with(&self.name)
@@ -143,7 +143,7 @@ impl VariablePattern {
         is_named && self.value.as_deref().is_none_or(|value| is_value(value, variable.value))
     }
 
-    /// Returns whether a call has the required variables: a value in the pattern is part of the command.
+    /// Returns whether a call has the variable that the pattern requires: a value in the pattern is part of the command.
     pub(crate) fn is_met(&self, variables: &[Variable<'_>]) -> bool {
         let Some(value) = &self.value else { return true };
         variables.iter().any(|variable| variable.name == self.name && is_value(value, variable.value))
@@ -166,7 +166,7 @@ pub(crate) fn split_assignments(pattern: &str) -> (Vec<VariablePattern>, Vec<&st
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostVariables {
     variables: BTreeMap<String, String>,
-    /// Folder of programs that pi downloads: its shell searches it first, and no extension can write to it.
+    /// Folder of programs that pi downloads. pi's shell searches it first, and no extension can write to it.
     tools: PathBuf,
 }
 
@@ -175,7 +175,7 @@ impl HostVariables {
         Self { variables, tools: agent_dir.join("bin") }
     }
 
-    /// Returns whether a variable is the host's own: `{...process.env}` is the usual idiom. Folders added to `PATH` have no
+    /// Returns whether a variable is the host's own, as with the usual idiom `{...process.env}`. Folders added to `PATH` have no
     /// effect, because the connector removes them.
     pub(crate) fn has(&self, name: &str, value: &str) -> bool {
         let own = self.variables.get(name).map(String::as_str);
@@ -184,7 +184,7 @@ impl HostVariables {
 
     /// Returns whether a `PATH` is the host's own, apart from pi's tools.
     pub(crate) fn is_search_path(&self, value: &str) -> bool {
-        // Compared as text: the program gets the text, and may resolve a relative name or a link differently.
+        // Compared as text, because the program gets the text and may resolve a relative name or a link differently.
         let is_tools = |folder: &&str| match guard!(ExecToolsPath) {
             true => Path::new(folder) == self.tools,
             false => std::fs::canonicalize(folder).is_ok_and(|folder| folder == self.tools),

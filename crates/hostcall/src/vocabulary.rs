@@ -1,10 +1,9 @@
-//! Every method, op and parameter of a hostcall, in one place.
+//! Lists every method, op and parameter of a hostcall.
 //!
-//! [`pijs_protocol::call`] declares ops and parameters of most methods as enums; the tables here add answers and capabilities.
-//! A call names a connector (`method`); most take `params.op`. Paths are absolute or relative
-//! to the session's working folder; host modules resolve them as Node would before calling.
-//! A byte value is `{"$bytes": i}`. Where text is accepted (`data`, `input`, `body`) it stands
-//! for its UTF-8 bytes.
+//! [`pijs_protocol::call`] declares ops and parameters of most methods as enums; the tables here add answers and capabilities. A
+//! call names a connector (`method`); most take `params.op`. Paths are absolute or relative to the session's working folder; host
+//! modules resolve them as Node would before calling. A byte value is `{"$bytes": i}`. Text is accepted for bytes in `data`,
+//! `input` and `body`, and means its UTF-8 bytes.
 //!
 //! ## `fs`: Node's verbs
 //!
@@ -21,9 +20,9 @@
 //! | `readFile` | `path` or `fd`, `encoding?` | `{data: bytes}`, with `encoding: "utf8"` `{text}` | `read` |
 //! | `writeFile`, `appendFile` | `path` or `fd`, `data, flag?, mode?` | `{}` | `write` |
 //! | `stat`, `lstat` | `path` | stat | `read` |
-//! | `statfs` | `path` | `{type, bsize, blocks, bfree, bavail, files, ffree}` of the file system it is on, as `statfs(2)` tells them; Linux only | `read` |
+//! | `statfs` | `path` | `{type, bsize, blocks, bfree, bavail, files, ffree}` of the file system that contains the path, as `statfs(2)` reports them; Linux only | `read` |
 //! | `readdir`, `opendir` | `path, recursive?` | `{entries: [{name, parent, kind}]}`; `parent` is relative to `path`, `""` at the top | `read` |
-//! | `mkdir` | `path, recursive?, mode?` | `{first?}`, the first folder made | `write` |
+//! | `mkdir` | `path, recursive?, mode?` | `{first?}`, the first folder that was created | `write` |
 //! | `mkdtemp` | `prefix` | `{path}` | `write` |
 //! | `rm` | `path, recursive?, force?` | `{}` | `write` |
 //! | `rmdir`, `unlink` | `path` | `{}` | `write` |
@@ -40,22 +39,21 @@
 //! | `utimes`, `lutimes` | `path, atimeMs, mtimeMs` | `{}` | `write` |
 //! | `watch` | `path, recursive?`; asynchronous only | chunks `{ready: true}`, then `{event: "rename" / "change", name}` until the call is cancelled; `{event: "overflow"}` when some were lost | `read` |
 //!
-//! Read and write streams and `FileHandle` are `open`, then `read` and `write` by handle. A write of more than the system
-//! takes at once may be short: `bytesWritten` says how much. A `watch` ends by its cancellation, or with the last chunk
-//! `{gone: true}` when the watched thing itself was removed; `name` is relative to `path`, with `/`.
+//! Read and write streams and `FileHandle` use `open`, then `read` and `write` by handle. A write of more than the system takes
+//! at once may be short: `bytesWritten` is the number of written bytes. A `watch` ends when it is cancelled, or with the last
+//! chunk `{gone: true}` when the watched path itself was removed; `name` is relative to `path`, with `/`.
 //!
-//! A stat is `{kind, dev, ino, mode, nlink, uid, gid, rdev, size, blksize, blocks, atimeMs,
-//! mtimeMs, ctimeMs, birthtimeMs}`, times in milliseconds with a fraction, `kind` one of `file`,
-//! `dir`, `symlink`, `fifo`, `socket`, `char`, `block`. A missing thing is
-//! the error `io` with `details {errno, syscall, path, dest?}` and Node's message.
+//! A stat is `{kind, dev, ino, mode, nlink, uid, gid, rdev, size, blksize, blocks, atimeMs, mtimeMs, ctimeMs, birthtimeMs}`,
+//! times in milliseconds with a fraction, `kind` one of `file`, `dir`, `symlink`, `fifo`, `socket`, `char`, `block`. A missing
+//! path is the error `io` with `details {errno, syscall, path, dest?}` and Node's message.
 //!
-//! ## The others
+//! ## Other methods
 //!
 //! | method | params | answer | capability |
 //! |---|---|---|---|
 //! | `exec` | see below | | `exec` |
 //! | `http` | `url, method?, headers?, body?, redirect?, stream?, upload?` | `{status, statusText, headers: [[name, value]], url, redirected, body: bytes}`; with `stream` the head first, then chunks `{body}` | `http` |
-//! | `http` | `op: "lookup"`, `url` | `{addresses: [{address, family: 4 / 6}]}` of the URL's host, all of them public | `http` |
+//! | `http` | `op: "lookup"`, `url` | `{addresses: [{address, family: 4 / 6}]}` of the URL's host; all addresses are public | `http` |
 //! | `http` | `op: "send"`, `upload, data` or `op: "finish"`, `upload` | `{}` | `http` (the request was gated) |
 //! | `env` | `op: "get"`, `names` | `{values}`; a missing variable has no member | `env` |
 //! | `tool` | `name, input` | the tool's result | by `name`, see [`mod@crate::derive`] |
@@ -64,78 +62,78 @@
 //! | `tools` | `op`: `list`, `active` | `{tools}` | `tools` |
 //! | `events` | `op: "emit"`, `channel, data` | `{}` | `events` |
 //! | `log` | `level, message` (or `event`), `data?` | `{}` | `log` |
-//! | `module` | `op: "quote"`, `message, module, line, column` | V8's message for an error there: `message`, or null | `module` |
-//! | | `op: "source"`, `module, line, column` | the text of the function that begins there: `text`, or null | `module` |
+//! | `module` | `op: "quote"`, `message, module, line, column` | V8's message for an error at the position: `message`, or null | `module` |
+//! | | `op: "source"`, `module, line, column` | the text of the function that begins at the position: `text`, or null | `module` |
 //! | | `op: "compile"`, `path?, bytes, digest` (`sha256:HEX` of the text), `probe?` | `{}`: the realm may compile that file as a module, or without a path a text as a script; a probe does not prompt | `eval` |
 //! | `timer` | `op: "sleep"`, `ms` | `{}` | `timer` |
 //! | `rummy.entries` | `method, args, ticket?`: a method of the entry store of a rummy session | `{value, changes}` | `session` |
 //! | `rummy.db` | `op: "run" / "get" / "all"`, `statement, params?`: a named statement of it | `{value}` | `session` |
 //!
-//! A request with `upload: ID` (a string of the caller's choice, one per request in flight) has no `body`: its body is what
-//! `send` calls with that ID bring, in order, until `finish`. A `send` is answered when the connection took the piece, so
-//! awaiting it provides backpressure. `redirect: "follow"` then only follows what needs no second body.
+//! A request with `upload: ID` (a string of the caller's choice, one per request in flight) has no `body`: its body consists of
+//! the data of `send` calls with that ID, in order, until `finish`. A `send` is answered when the connection has taken the data,
+//! so awaiting it provides backpressure. `redirect: "follow"` then only follows redirects that need no second body.
 //!
 //! ## `net`: connections; asynchronous
 //!
 //! | op | params | answer | capability |
 //! |---|---|---|---|
 //! | `connect` | `socket`, `host, port` or `path` | chunks `{connected: {localAddress, localPort, remoteAddress, remotePort, family}}`, `{data: bytes}`, `{end: true}`; lives until it is cancelled, which closes the connection | `http` at host and port, or `write` at the path |
-//! | `connect` with `tls: {ca?: [PEM], alpn?: [text]}` | the same, a host | the same, `connected` also with `protocol, cipher, alpn`; a certificate that does not hold for the host is an `io` error with Node's code | the same |
-//! | `connect` with `protocol: "http"` | the same: HTTP requests only, whatever else is granted. Without it any bytes may be written where a grant says `tcp://`; else these, too, are HTTP requests for the host | the same | the same |
-//! | `listen` | `server`, `host, port` or `path` | chunks `{listening: {address, port, family}}`, `{connection: name, about}` with the members of `connected`; until it is closed or cancelled | the same; loopback only |
-//! | `accept` | `socket`: the name of a connection | like `connect` | by handle, like the rest |
-//! | `close` | `server` | `{}`; its `listen` ends when nothing listens there any more; connections go on | |
-//! | `refuse` | `socket` | `{}`; a connection that was not accepted yet is closed | |
-//! | `write` | `socket, data` | `{}` when the connection took it | |
-//! | `end` | `socket` | `{}`; the other side sees the end | |
+//! | `connect` with `tls: {ca?: [PEM], alpn?: [text]}` | the same, a host | the same, `connected` also has `protocol, cipher, alpn`; a certificate that is not valid for the host is an `io` error with Node's code | the same |
+//! | `connect` with `protocol: "http"` | the same: HTTP requests only, whatever else is granted. Without it any bytes may be written if a grant with `tcp://` covers the server; otherwise the connection is limited to HTTP requests for the host as well | the same | the same |
+//! | `listen` | `server`, `host, port` or `path` | chunks `{listening: {address, port, family}}`, `{connection: name, about}` with the members of `connected`; until the server is closed or cancelled | the same; loopback only |
+//! | `accept` | `socket`: the name of a connection | like `connect` | by handle, like the ops below |
+//! | `close` | `server` | `{}`; its `listen` ends when the server has stopped listening; connections stay open | |
+//! | `refuse` | `socket` | `{}`; closes a connection that was not accepted yet | |
+//! | `write` | `socket, data` | `{}` when the connection has taken the data | |
+//! | `end` | `socket` | `{}`; the peer sees the end of the stream | |
 //!
-//! `socket` and `server` are names of the caller's choice. `localhost` is `127.0.0.1`. An address that is not public must be
-//! named by the user with its port, or be a server of the same extension.
+//! `socket` and `server` are names that the caller chooses. `localhost` is `127.0.0.1`. An address that is not public must be
+//! named by the user with its port, or belong to a server of the same extension.
 //!
 //! ## `websocket`: connections of the web; asynchronous
 //!
 //! | op | params | answer | capability |
 //! |---|---|---|---|
 //! | `open` | `socket, url, protocols?, headers?` | chunks `{open: {protocol}}`, `{text}` or `{data: bytes}` for each message; ends with `{code, reason, clean}`; cancelling it drops the connection | `http` at the URL's host and port |
-//! | `send` | `socket`, `text` or `data` | `{}` when the connection took it | by handle, like the rest |
-//! | `close` | `socket, code?, reason?` | `{}`; `open` ends when the other side agrees | |
+//! | `send` | `socket`, `text` or `data` | `{}` when the connection has taken the data | by handle, like `close` |
+//! | `close` | `socket, code?, reason?` | `{}`; `open` ends when the peer has agreed | |
 //!
-//! Addresses are vetted as those of `net`.
+//! Addresses are checked as for `net`.
 //!
 //! ## `sqlite`: databases; synchronous
 //!
 //! | op | params | answer | capability |
 //! |---|---|---|---|
-//! | `open` | `path` (`:memory:` is one of its own), `readOnly?, timeout?, noForeignKeys?` | `{db}` | `write`, or `read` with `readOnly`; none in memory |
-//! | `exec` | `db, sql` | `{}` | by handle, like the rest |
+//! | `open` | `path` (`:memory:` is a new database in memory), `readOnly?, timeout?, noForeignKeys?` | `{db}` | `write`, or `read` with `readOnly`; no capability for a database in memory |
+//! | `exec` | `db, sql` | `{}` | by handle, like the ops below |
 //! | `prepare` | `db, sql` | `{columns: [{name, type}], parameters: [name or null], readOnly, expanded}` | |
 //! | `run` | `db, sql, values?, named?` | `{changes, lastInsertRowid}` | |
 //! | `all`, `get` | the same | `{columns, rows: [[value]]}` | |
 //! | `close` | `db` | `{}` | |
 //!
-//! A value is null, a number, text, bytes, `{"$int": text}` for a whole number beyond 2^53 and `{"$real": number}` for what the
-//! database holds as a real. SQL that reaches other files (`ATTACH`, `VACUUM INTO`, extensions) is refused.
+//! A value is null, a number, text, bytes, `{"$int": text}` for an integer beyond 2^53 and `{"$real": number}` for a value that
+//! the database stores as a real. SQL that reaches other files (`ATTACH`, `VACUUM INTO`, extensions) is refused.
 //!
 //! ## `exec`: a program
 //!
 //! | op | params | answer |
 //! |---|---|---|
 //! | absent | `command, args?, cwd?, env?, inherits?, timeout?, input?, maxBuffer?, encoding?, stream?` | `{stdout, stderr, code, killed, signal, error?}`; with `stream` first a chunk `{pid}`, then chunks `{stdout}` or `{stderr}` of bytes |
-//! | `spawn` | `command, args?, cwd?, env?, inherits?, stdin?` | `{pid}`, or `{error}` when it could not be started; synchronous too |
-//! | `wait` | `pid`, `timeout?`; asynchronous only, once per program | chunks `{stdout}` or `{stderr}` of bytes as they come, then `{code, signal, killed}` |
+//! | `spawn` | `command, args?, cwd?, env?, inherits?, stdin?` | `{pid}`, or `{error}` when the program could not be started; also synchronous |
+//! | `wait` | `pid`, `timeout?`; asynchronous only, once per program | chunks `{stdout}` or `{stderr}` of bytes as they arrive, then `{code, signal, killed}` |
 //! | `write` | `pid, data` | `{}` when the program's input took all of it; `io` `EPIPE` when the program has closed it |
 //! | `end` | `pid` | `{}`; the program sees the end of its input |
-//! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number), `group?` (the whole process group) | `{sent}`: false when it has ended; `pid` is that of a program or, where programs have a supervisor, of one of their children; synchronous too |
-//! | `alive` | `pid` | `{error}`: null, `"EPERM"` or `"ESRCH"`, as `kill` with no signal answers for any process; nothing is sent; synchronous too |
+//! | `kill` | `pid, signal?` (`"SIGTERM"`; a name, or a number), `group?` (the whole process group) | `{sent}`: false when the process has ended; `pid` is the id of a program or, where programs have a supervisor, of one of their children; also synchronous |
+//! | `alive` | `pid` | `{error}`: null, `"EPERM"` or `"ESRCH"`, the result of `kill` without a signal, for any process; nothing is sent; also synchronous |
 //!
-//! With `inherits`, `env` is the extension's own environment rather than one made for this program: variables that no
-//! grant permits are left out, and would be refused otherwise.
+//! With `inherits`, `env` is the extension's own environment rather than one made for this program: variables that no grant
+//! permits are then left out instead of refused.
 //!
-//! `spawn` decides like a program started in one go; the other ops are about a program of the same extension and need no
-//! further decision. `stdin` is `"pipe"` (fed by `write`) or absent (empty). Output waits in the pipe until `wait` reads it, so
-//! `spawn` followed by `wait` in the same task loses nothing. `code` is null after a signal, `signal` its name. A signal
-//! goes to the program alone; cancelling the `wait` ends the program with everything it started (`SIGTERM`, a
-//! grace of 2 s, `SIGKILL`), and so does the end of the extension. `error` is `{errno, syscall, path, message}` as Node has it.
+//! `spawn` is decided like a call without `op`; the other ops concern a program of the same extension and need no further
+//! decision. `stdin` is `"pipe"` (fed by `write`) or absent (empty). Output waits in the pipe until `wait` reads it, so `spawn`
+//! followed by `wait` in the same task loses nothing. `code` is null after a signal, `signal` its name. A signal goes to the
+//! program alone; cancelling the `wait` ends the program and all processes that it started (`SIGTERM`, a grace period of 2 s,
+//! `SIGKILL`), and so does the end of the extension. `error` is `{errno, syscall, path, message}` as in Node.
 
 //!
 //! ## `mcp`: servers of the Model Context Protocol; asynchronous
@@ -172,7 +170,7 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("context.modify", "change what is sent to the model"),
     ("tool.modify", "change or block tool calls and their results"),
     ("prompt.modify", "change the system prompt"),
-    ("tool.shadow", "put a tool of its own in the place of a built-in one"),
+    ("tool.shadow", "replace a built-in tool with its own"),
     ("provider", "register model providers and see requests to them"),
     ("compaction", "write the summary that replaces older conversation"),
     ("resources", "add skills, prompts and themes from outside of its package"),
@@ -221,7 +219,7 @@ pub const SESSION_OPS: &[(&str, &str)] = &[
     ("ask_model_at", "provider"),
     ("refresh_providers", "session"),
     ("list_models", "session"),
-    // The short form of the session that every extension sees.
+    // Reads the short form of the session, which every extension sees.
     ("read_entry", "session"),
     ("read_entries", "session"),
     ("set_leaf", "session.control"),
@@ -276,7 +274,7 @@ pub const UI_OPS: &[&str] = &[
     "redraw",
 ];
 
-/// Ops of `mcp`, with the part of the target behind the server's name; `None`: the name of a tool.
+/// Ops of `mcp`, with the part of the target after the server's name; `None` for the name of a tool.
 pub const MCP_OPS: &[(&str, Option<&str>)] = &[
     ("call", None),
     ("list_resource_templates", Some("@resources")),
@@ -289,7 +287,7 @@ pub const MCP_OPS: &[(&str, Option<&str>)] = &[
 pub const PLAIN_ENV: &[&str] = &["CI", "HOME", "LANG", "NO_COLOR", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
 /// Further variables that need no consent to read: they describe the terminal and the folders of programs. Programs that
-/// extensions run do not get them.
+/// extensions run do not get these variables.
 pub const FREE_ENV: &[&str] = &[
     "COLORFGBG",
     "COLORTERM",
@@ -325,8 +323,8 @@ pub fn is_free_variable(name: &str) -> bool {
     PLAIN_ENV.contains(&name) || FREE_ENV.binary_search(&name).is_ok()
 }
 
-/// Capabilities that naming a file with `-e` grants in addition to the free ones: model-facing ones, never files outside,
-/// programs, servers or the environment.
+/// Capabilities that naming a file with `-e` grants in addition to the free ones: the model-facing ones, but never access to
+/// files outside, programs, servers or the environment.
 pub const MODEL_FACING: &[&str] = &[
     "commands",
     "compaction",

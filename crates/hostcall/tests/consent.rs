@@ -47,20 +47,20 @@ struct Dialogue {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Step {
-    /// The method and its parameters.
+    /// Method of the call and its parameters.
     call: BTreeMap<String, Map<String, Value>>,
     #[serde(default)]
     during: During,
-    /// The subject of the expected prompt; none without it.
+    /// Subject of the expected prompt; absent if no prompt is expected.
     asks: Option<String>,
     #[serde(default)]
     warns: Vec<String>,
     answer: Option<ScriptedAnswer>,
-    /// The answer that is expected to be stored.
+    /// Answer that is expected to be stored.
     remembers: Option<String>,
-    /// `allowed`, or the reason of a refusal.
+    /// Expected outcome: `allowed`, or the reason of a refusal.
     expect: String,
-    /// The rule that is expected to decide.
+    /// Rule that is expected to decide.
     rule: String,
     /// Number of repetitions.
     #[serde(default = "once")]
@@ -93,7 +93,7 @@ enum ScriptedAnswer {
     Nothing,
 }
 
-/// A scripted user with one answer; records prompts and stored answers.
+/// Scripted user with one answer; records prompts and stored answers.
 #[derive(Default)]
 struct ScriptedUser {
     answer: Mutex<Option<ScriptedAnswer>>,
@@ -196,7 +196,7 @@ impl World {
     }
 }
 
-/// The observed outcome of one step, in the format of the fixture.
+/// Observed outcome of one step, in the format of the fixture.
 #[derive(Debug, PartialEq)]
 struct StepOutcome {
     asks: Option<String>,

@@ -30,7 +30,7 @@ struct Case {
     deny: Vec<Capability>,
     /// Package folder.
     package: Option<String>,
-    /// Inputs of its artifact.
+    /// Inputs of the package's artifact.
     #[serde(default)]
     inputs: Vec<String>,
     call: Call,

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Returns the ops of a method; `None` is a call without one.
+/// Returns the ops of a method; `None` stands for a call without an op.
 fn ops(method: &str) -> Vec<Option<&'static str>> {
     let with = |ops: &[&'static str]| ops.iter().map(|op| Some(*op)).collect::<Vec<_>>();
     let typed = |ops: &[&'static str]| ops.iter().map(|op| Some(*op).filter(|op| !op.is_empty())).collect();
@@ -39,7 +39,7 @@ fn ops(method: &str) -> Vec<Option<&'static str>> {
     }
 }
 
-/// Returns parameters that are valid for any op, about subjects that need consent.
+/// Returns parameters that are valid for any op, with subjects that need consent.
 fn params(method: &str, op: Option<&str>) -> Map<String, Value> {
     let mut params = json!({
         "path": "/outside/x", "from": "/outside/x", "to": "/outside/y", "prefix": "/outside/x", "target": "/outside/x",

@@ -1,4 +1,4 @@
-//! The checks that a call passes before its connector: shape, quotas, capability, decision, ledger.
+//! Checks that a call passes before its connector: shape, quotas, capability, decision, ledger.
 
 use super::{DispatcherInner, ReadCall};
 use crate::caller::Caller;
@@ -24,7 +24,7 @@ const DIALOGS: &[&str] = &["select", "confirm", "input", "editor", "custom"];
 /// Period of the limit on dialogs.
 const DIALOG_PERIOD_US: u64 = 60_000_000;
 
-/// Longest call id and cancel token, in bytes.
+/// Maximum length of a call id and of a cancel token, in bytes.
 const MAX_ID_BYTES: usize = 128;
 
 /// A call that passed every check before the connector.
@@ -54,7 +54,7 @@ pub(super) struct DecidedCall<'a> {
 }
 
 impl DispatcherInner {
-    /// Determines time, id and hash of a call, and the capability it needs, before any decision.
+    /// Determines the time, id and hash of a call, and the capability that it needs, before any decision.
     pub(super) fn open<'a>(
         &self,
         caller: &Caller,
@@ -123,7 +123,7 @@ impl DispatcherInner {
         Ok((connector, required))
     }
 
-    /// Counts dialogs, so that an extension cannot exhaust the user with them.
+    /// Counts dialogs, so that an extension cannot exhaust the user with dialogs.
     fn dialog(&self, caller: &Caller, now: Now) -> Result<(), HostcallError> {
         if !guard!(QuotaDialogs) {
             return Ok(());
@@ -181,7 +181,7 @@ impl DispatcherInner {
         }
     }
 
-    /// Records the evidence that a decided call gives about its extension.
+    /// Records the evidence that a decided call provides about its extension.
     fn observe(&self, caller: &Caller, content_read: Option<&str>, required: &Required<'_>, decision: &Decision) {
         if let Some(path) = content_read.filter(|_| decision.allowed) {
             self.gate.note_read(caller.extension(), path);
@@ -190,7 +190,7 @@ impl DispatcherInner {
             self.gate.note_outside(caller.extension());
         }
         if let (Subject::Code { path, .. }, true) = (&required.subject, decision.allowed) {
-            // From now on the file is code of the extension, which others may not change.
+            // From now on the file is code of the extension, which other extensions may not change.
             let file = std::fs::canonicalize(path).ok().filter(|file| file.is_file());
             self.gate.add_code(caller.extension(), file);
         }

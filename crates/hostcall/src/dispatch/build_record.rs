@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Bytes of file names in one record; further files are only counted.
+/// Maximum number of bytes of file names in one record; further files are only counted.
 const NAMED_BYTES: usize = 16 << 10;
 
 /// The files that a build read.
 #[derive(Debug, Default)]
 pub struct BuildRecord {
-    /// Digests of all files in the artifact, by name. The ledger has their number and a combined digest.
+    /// Digests of all files in the artifact, by name. The ledger records their number and a combined digest.
     pub inputs: BTreeMap<String, String>,
     /// Files that are not plain source of the extension, each with a flag for possible secrets.
     pub read: Vec<(PathBuf, bool)>,
-    /// Files that the build was refused, or the reason of its failure.
+    /// Files that the build was not allowed to read, or the reason of its failure.
     pub refused: Vec<String>,
 }
 

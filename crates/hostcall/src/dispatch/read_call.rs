@@ -1,4 +1,4 @@
-//! A call as the dispatcher takes it: measured, hashed and parsed, before any decision.
+//! A call that the dispatcher has measured, hashed and parsed, before any decision.
 
 use super::Dispatcher;
 use crate::derive::{ParsedCall, member};
@@ -7,10 +7,10 @@ use pijs_protocol::call::FsCall;
 use pijs_protocol::{CallId, HostCall, HostcallError, TypedCall};
 use serde_json::Value;
 
-/// A call that was measured, hashed and parsed. Both forms of a call begin with it.
+/// A call that was measured, hashed and parsed. Synchronous and asynchronous calls begin with it.
 #[derive(Clone)]
 pub struct ReadCall {
-    /// The envelope; parameters and attachments have moved into `parsed`.
+    /// Envelope of the call; its parameters and attachments have moved into `parsed`.
     pub(super) head: HostCall,
     pub(super) parsed: Result<ParsedCall, HostcallError>,
     /// Size of parameters and attachments, in bytes.
@@ -30,7 +30,7 @@ impl Dispatcher {
 }
 
 impl ReadCall {
-    /// The id of the call.
+    /// Returns the id of the call.
     pub fn call_id(&self) -> &CallId {
         &self.head.call_id
     }
@@ -49,7 +49,7 @@ impl ReadCall {
         }
     }
 
-    /// Returns the `op` of an untyped call; empty without one.
+    /// Returns the `op` of an untyped call; empty if it has none.
     pub(super) fn untyped_op(&self) -> &str {
         let params = self.parsed.as_ref().ok().map(|parsed| &parsed.params);
         params.and_then(|params| member(params, "op")).and_then(Value::as_str).unwrap_or_default()

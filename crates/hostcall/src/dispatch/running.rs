@@ -1,4 +1,4 @@
-//! Asynchronous calls that have to wait: for a prompt, for the realm, for their connector.
+//! Runs asynchronous calls that have to wait: for a prompt, for the realm, or for their connector.
 
 use super::admission::{Admitted, DecidedCall, ReceivedCall};
 use super::{DispatcherInner, ReadCall};
@@ -110,7 +110,7 @@ impl DispatcherInner {
             outcome = work => outcome,
             () = expiry => Err(deadline(&in_flight_call.facts.method, timeout_ms.unwrap_or_default())),
         };
-        // Work that continues on another thread learns that its result is not needed.
+        // Tells work that continues on another thread that its result is not needed.
         in_flight_call.cancel.cancel();
         outcome
     }
@@ -120,12 +120,12 @@ impl DispatcherInner {
 pub(super) struct RunningCall {
     pub(super) work: ConnectorTask,
     pub(super) timeout_ms: Option<u64>,
-    /// Held until the call ends.
+    /// Occupied until the call ends.
     pub(super) slot: CallSlot,
 }
 
 impl RunningCall {
-    /// Polls for an outcome once. A call that ends in order is never ready here, because the time at which a thread finishes is
+    /// Polls once for an outcome. A call that ends in order is never ready here, because the time at which a thread finishes is
     /// not deterministic.
     pub(super) fn poll_once(&mut self) -> Poll<Result<Output, HostcallError>> {
         let cx = &mut Context::from_waker(Waker::noop());
@@ -148,7 +148,7 @@ impl RunningCall {
 
 /// A running connector.
 pub(super) enum ConnectorTask {
-    /// Its outcome ends the call at once.
+    /// The outcome ends the call at once.
     Unordered(CatchPanic),
     InOrder(InOrder<CatchPanic>),
 }
@@ -166,7 +166,7 @@ impl Future for ConnectorTask {
 
 /// A running connector whose panic becomes an `internal` result of this call.
 pub(super) struct CatchPanic {
-    /// `None` when it panicked at its start.
+    /// The connector's future; `None` if it panicked at its start.
     work: Option<BoxFuture<'static, Result<Output, HostcallError>>>,
     in_flight_call: Arc<InFlightCall>,
 }
@@ -192,7 +192,7 @@ impl Future for CatchPanic {
     }
 }
 
-/// Makes the request of a decided call.
+/// Builds the request of a decided call.
 pub(super) fn request(
     caller: &Caller,
     call: ReadCall,

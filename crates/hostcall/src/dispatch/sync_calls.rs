@@ -15,8 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Methods whose synchronous form neither blocks nor computes for long, so there is nothing to cancel. UI output is immediate; a
-/// dialog's answer arrives through another call.
+/// Methods whose synchronous form neither blocks nor computes for long, so that cancelling it is not needed. UI output is
+/// immediate; a dialog's answer arrives through another call.
 const IMMEDIATE: [&str; 6] = ["session", "env", "log", "events", "tools", "ui"];
 
 /// A running synchronous call.
@@ -49,7 +49,7 @@ impl Dispatcher {
     pub fn call_sync_until(&self, caller: &Caller, call: ReadCall) -> (HostResult, Now) {
         let inner = &*self.inner;
         let (opened, required) = inner.open(caller, &call);
-        // A reference of its own: the call outlives what was known of it before.
+        // Cloned, because the span outlives `opened`.
         let span = opened.span.clone();
         let _entered = span.enter();
         let judged = inner.admit(caller, &call, &opened, required).and_then(|(connector, required)| {
@@ -96,7 +96,7 @@ impl Dispatcher {
     }
 
     /// Returns whether a synchronous call may block for longer than a disk access: on a program, a server, the user, or a timer.
-    /// A host with other work gives such a call a thread of its own.
+    /// A host with other work runs such a call on a thread of its own.
     pub fn may_wait(&self, caller: &Caller, call: &ReadCall) -> bool {
         let method = &call.head.method;
         let is_asked = |parsed: &ParsedCall| {
@@ -122,7 +122,7 @@ impl DispatcherInner {
     }
 }
 
-/// Cancels a synchronous call at its deadline, unless it is dropped before.
+/// Cancels a synchronous call at its deadline, unless this value is dropped earlier.
 struct SyncDeadline {
     _ends: std::sync::mpsc::Sender<()>,
 }

@@ -1,9 +1,9 @@
 //! Lets an extension read files that it created with its `write` grant.
 //!
-//! A `write` grant does not include reading. But the author of a file knows its content, and an extension that keeps its state
-//! outside of the project has to read it back. So the gate records device, inode, size and modification time of each file that
-//! an extension wrote from its first byte, and allows reading it while these are unchanged. Of a folder that the extension
-//! created, only entries that it created are listed.
+//! A `write` grant does not include reading. But the author of a file knows its content, and an extension that stores its state
+//! outside of the project has to read it back. So the gate records the device, inode, size and modification time of each file
+//! that an extension wrote from its first byte, and allows reading the file while these are unchanged. In a folder that the
+//! extension created, it sees only entries that it created.
 //!
 //! | file at the path | readable |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | older than the extension's first write, which appended to it | no |
 //! | missing, where the extension may write | reported as missing |
 //!
-//! Probing for a file is allowed wherever `write` is, because writing reveals the same. Protected paths stay protected, and only
-//! the method `fs` may read such files. The gate checks the path; the connector checks the opened file again
+//! Probing for a file is allowed wherever `write` is, because writing reveals the same information. Protected paths stay
+//! protected, and only the method `fs` may read such files. The gate checks the path; the connector checks the opened file again
 //! ([`Permit::reads`](super::Permit::reads)).
 
 use super::evaluation::Evaluation;
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Files and folders of one extension that are remembered.
+/// Maximum number of remembered files and folders of one extension.
 pub const MAX_CREATED: usize = 4096;
 
 /// Identity and state of a file or folder at a point in time.
@@ -43,7 +43,8 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Reads the stamp of a path without following links. `None` for a missing path, and for one that is neither file nor folder.
+    /// Reads the stamp of a path without following links. Returns `None` for a missing path, and for one that is neither a file
+    /// nor a folder.
     fn at(path: &Path) -> Option<Self> {
         let found = std::fs::symlink_metadata(path).ok()?;
         #[cfg(unix)]
@@ -68,18 +69,18 @@ impl Stamp {
     }
 }
 
-/// The reason for which a caller may read at a path.
+/// Reason for which a caller may read at a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadBy {
-    /// Granted or free: it may read any file there.
+    /// The path is granted or free: the caller may read any file there.
     Grant,
-    /// The caller created it: it may read the file with this stamp only.
+    /// The caller created the file, and may read the file with this stamp only.
     Making(Stamp),
-    /// The caller may write there: it may learn that there is no file.
+    /// The caller may write there, and may learn that there is no file.
     Writing,
 }
 
-/// Stores the files that extensions created beyond the session.
+/// Stores the files that extensions created, beyond the session.
 pub trait MadeFiles: Send + Sync {
     /// Returns the files that an extension created in earlier sessions; `None` until the identity of the extension is known.
     fn read(&self, extension: &ExtensionId) -> Option<Vec<(PathBuf, Stamp)>>;
@@ -148,7 +149,7 @@ impl CreatedFiles {
 
 impl Evaluation<'_> {
     /// Returns whether a call may read at a path without a grant: the file there is unchanged since the caller created it, or
-    /// there is none and the caller may write there.
+    /// there is no file and the caller may write there.
     pub(super) fn reads_own(&self, access: Access, path: &Path) -> bool {
         if access != Access::Read || self.method != "fs" {
             return false;
@@ -193,7 +194,7 @@ impl super::Permit {
         }
     }
 
-    /// Returns whether a file that the caller creates at a path has to be recorded to be readable.
+    /// Returns whether a file that the caller creates at a path has to be recorded to stay readable.
     pub fn remembers(&self, path: &Path) -> bool {
         self.method.as_str() == "fs" && self.case().path_without_made(Access::Read, path).is_err()
     }

@@ -26,7 +26,7 @@ pub(super) enum AllowedBy {
     Free,
     Handle,
     Grant(Arc<str>),
-    /// The extension created it, and it is unchanged.
+    /// The extension created the file, and it is unchanged.
     Made,
     Default(Arc<str>),
     Permissive,
@@ -113,7 +113,8 @@ impl Evaluation<'_> {
         })
     }
 
-    /// Returns the environment without a git index in a folder that the caller may write: git replaces that file.
+    /// Returns the environment without a variable that names a git index in a folder that the caller may write: git replaces that
+    /// file.
     pub(super) fn without_own_index<'g>(
         &self,
         command: &str,
@@ -129,8 +130,8 @@ impl Evaluation<'_> {
         given
     }
 
-    /// Returns whether a variable names a git index that the caller may write anyway, for a git command that extracts no file
-    /// from it: git writes to whatever paths an index names.
+    /// Returns whether a variable names a git index that the caller may write anyway, for a git command that does not extract
+    /// files from it. Extraction is excluded because git writes to any path that an index names.
     pub(super) fn is_own_index(&self, command: &str, args: &[&str], variable: &Variable<'_>) -> bool {
         if !programs::leaves_work_tree(args) && guard!(ExecIndex) {
             return false;
@@ -154,7 +155,7 @@ impl Evaluation<'_> {
         crate::scope::literal(host).is_some_and(is_own)
     }
 
-    /// Returns the refusal of a whole capability: by the policy, or by a permanent denial.
+    /// Returns the refusal of a whole capability, by the policy or by a permanent denial.
     pub(super) fn denied_outright(&self, capability: &str) -> Option<Denial> {
         if !guard!(GateDenyList) {
             return None;
@@ -291,7 +292,7 @@ impl Evaluation<'_> {
             (_, Access::Look) => {
                 let covers = |capability| self.by_grant(capability, |scope| scope.path(path));
                 let read = covers("read").or_else(|no| self.program(path).ok_or(no));
-                // Writing there would reveal the same.
+                // Writing there would reveal the same information.
                 let is_refused = || {
                     self.denied_outright("write").is_some()
                         || !self.permanent_denials_at(Access::Write, path).is_empty()
@@ -303,7 +304,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Allows to probe a program that the caller may run: starting it would reveal the same.
+    /// Allows probing a program that the caller may run, because starting it would reveal the same information.
     fn program(&self, path: &Path) -> Option<AllowedBy> {
         let is_system =
             path.parent().is_some_and(|folder| PROGRAM_FOLDERS.iter().any(|known| folder == Path::new(known)));
@@ -385,7 +386,7 @@ impl Evaluation<'_> {
 }
 
 impl GateGrant {
-    /// Returns whether a grant serves a hostcall of this method. Capabilities without a hostcall have no method.
+    /// Returns whether a grant applies to a hostcall of this method. Capabilities without a hostcall have no method.
     fn serves(&self, method: &str) -> bool {
         let listed =
             self.methods.as_ref().is_none_or(|methods| method.is_empty() || methods.iter().any(|m| m == method));

@@ -1,7 +1,8 @@
-//! The code of the session's extensions.
+//! Protects the code of the session's extensions.
 //!
-//! An extension that may write a file which another one imports gets that one's grants at the next build. So such a file is
-//! treated like one that runs later: only a grant that names it allows the write. An extension may write its own files.
+//! An extension that can write a file which another extension imports gets the grants of that extension at the next build. So
+//! such a file is treated like a file that runs later: only a grant that names it allows the write. An extension may write its
+//! own files.
 
 use super::Gate;
 use crate::caller::Profile;
@@ -21,8 +22,8 @@ pub(super) struct ExtensionCode {
 }
 
 impl ExtensionCode {
-    /// Returns whether a change at `path` affects code of an extension other than `profile`: a file there or below. Creating an
-    /// existing folder affects nothing below it.
+    /// Returns whether a change at `path`, to a file there or below, affects code of an extension other than `profile`. Creating
+    /// a folder that exists affects nothing below it.
     pub(super) fn is_others(&self, access: Access, path: &Path, profile: &Profile) -> bool {
         let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
         let below = files.range::<Path, _>((Bound::Included(path), Bound::Unbounded));

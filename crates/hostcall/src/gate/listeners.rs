@@ -1,4 +1,4 @@
-//! Addresses and sockets at which extensions listen: an extension may connect to its own servers without consent.
+//! Tracks the addresses and sockets at which extensions listen: an extension may connect to its own servers without consent.
 
 use super::Gate;
 use pijs_protocol::ExtensionId;

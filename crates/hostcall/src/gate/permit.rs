@@ -1,4 +1,4 @@
-//! Permits, which connectors ask about the things they resolve.
+//! Permits decide about subjects that connectors resolve.
 
 use super::evaluation::{AllowedBy, Denial, Evaluation};
 use super::listeners::ListenAddress;
@@ -18,19 +18,19 @@ use std::sync::Arc;
 
 /// The authority of a caller during one call.
 ///
-/// A connector asks it about everything that resolution yields and that the call did not name itself: the target of a link, a
-/// redirect, the file of a program's name.
+/// A connector asks the permit about every resolved subject that the call did not name: the target of a link, a redirect, the
+/// file of a program's name.
 #[derive(Clone)]
 pub struct Permit {
     pub(super) gate: Gate,
     pub(super) profile: Arc<Profile>,
     pub(super) authority: Arc<Authority>,
     pub(super) method: Method,
-    /// Grants of the user for this call alone.
+    /// Grants of the user for this call only.
     pub(super) once: Vec<GateGrant>,
     /// The influence of an extension on a call of the model.
     pub(super) model: Option<ModelCall>,
-    /// Permits of other extensions with influence on the same call: each of them has to agree.
+    /// Permits of other extensions with influence on the same call; each of them has to allow the access.
     pub(super) also: Vec<Permit>,
 }
 
@@ -39,10 +39,10 @@ pub struct Permit {
 pub enum ModelCall {
     /// The call runs with the authority of the extension.
     Bound,
-    /// The model made the call after a message of the extension: it may access the paths that the model may, mounted file systems
-    /// included.
+    /// The model made the call after a message of the extension: the call may access the paths that the model may access, mounted
+    /// file systems included.
     Led,
-    /// As [`ModelCall::Led`], without a user to prompt, where the policy allows calls that would prompt.
+    /// Like [`ModelCall::Led`], but without a user to prompt; the policy allows calls that would prompt.
     LedUnasked,
 }
 
@@ -101,16 +101,17 @@ impl Permit {
         self.check(self.case().path(access, path), access.capability(), |scope| scope.path(path))
     }
 
-    /// Returns whether [`Access::Make`] at a path must not touch an existing file. The connector then creates it exclusively, and
-    /// reports it with [`Permit::made`].
+    /// Returns whether [`Access::Make`] at a path must not touch an existing file. The connector then creates the file
+    /// exclusively, and reports it with [`Permit::made`].
     pub fn only_new(&self, path: &Path) -> bool {
         self.places().session_folder_of(path).is_some()
             && self.path(Access::Write, path).is_err()
             && guard!(GateCreateOnly)
     }
 
-    /// Returns whether the session may switch to a file. Every extension sees its content, and later entries are written there:
-    /// it has been the session's file before, or its name is that of a session and the caller may read and write it.
+    /// Returns whether the session may switch to a file. Every extension sees its content, and later entries are written there.
+    /// So the file must have been the session's file before, or have the name of a session and be readable and writable by the
+    /// caller.
     pub fn session(&self, file: &Path) -> Result<(), Reason> {
         if self.gate.inner.sessions.is_known(file) || !guard!(GateSwitch) {
             return Ok(());
@@ -131,7 +132,7 @@ impl Permit {
         Listening::new(self.gate.clone(), self.profile.extension.clone(), ListenAddress::Socket(socket.to_owned()))
     }
 
-    /// Records that the content of a file is read, by its real path, which differs from the name of a link.
+    /// Records that the content of a file is read, by its real path, which may differ from the name of a link.
     pub fn reads_content(&self, real: &Path) {
         self.also.iter().for_each(|permit| permit.reads_content(real));
         if matches!(self.model, Some(ModelCall::Led | ModelCall::LedUnasked)) {
@@ -140,7 +141,7 @@ impl Permit {
         self.gate.note_read(&self.profile.extension, &real.to_string_lossy());
     }
 
-    /// Records that any file of a folder may be read: the folder is too large to check each file.
+    /// Records that any file of a folder may be read, for folders that are too large to check each file.
     pub fn reads_folder(&self, folder: &Path) {
         self.also.iter().for_each(|permit| permit.reads_folder(folder));
         if !matches!(self.model, Some(ModelCall::Led | ModelCall::LedUnasked)) {
@@ -184,21 +185,21 @@ impl Permit {
             || self.once.iter().any(raw)
     }
 
-    /// Returns whether a grant names this address and port, as a private address requires.
+    /// Returns whether a grant names this address and port, which a private address requires.
     pub fn names_address(&self, address: IpAddr, port: u16) -> bool {
         let named = |grant: &GateGrant| grant.capability.as_str() == "http" && grant.scope.names_address(address, port);
         self.authority.grants.iter().any(named) || self.once.iter().any(named)
     }
 
-    /// Returns whether a grant names `localhost` with this port. The name always resolves to this machine (RFC 6761), so it
-    /// counts like an address.
+    /// Returns whether a grant names `localhost` with this port. The name always resolves to this machine (RFC 6761), so it is
+    /// treated like an address.
     pub fn names_localhost(&self, port: u16) -> bool {
         let named = |grant: &GateGrant| grant.capability.as_str() == "http" && grant.scope.names_localhost(port);
         self.authority.grants.iter().any(named) || self.once.iter().any(named)
     }
 
-    /// Returns whether a grant names the program's full path, as a program in a folder that extensions may write requires. Always
-    /// true in permissive mode.
+    /// Returns whether a grant names the program's full path, which a program in a folder that extensions may write requires.
+    /// Always true in permissive mode.
     pub fn names_program(&self, program: &Path) -> bool {
         let project = &self.places().project;
         let named =
@@ -226,7 +227,7 @@ impl Permit {
             || self.once.iter().any(covers)
     }
 
-    /// Returns whether a program may run in the resolved working folder.
+    /// Returns whether a program may run in its resolved working folder.
     pub fn runs_in(&self, command: &Command<'_>) -> bool {
         let given = self.case().without_own_index(command.program, command.args, command.given);
         let command = Command { given: &given, ..*command };
@@ -253,8 +254,8 @@ impl Permit {
         self.check(self.case().by_grant("exec", covers), "exec", covers)
     }
 
-    /// Returns whether the extension may run a program by its name, and write the file that the name resolves to: the name then
-    /// does not determine the code that runs. An extension that may run or write anything is exempt.
+    /// Returns whether the extension may run a program by its name, and may also write the file that the name resolves to: the
+    /// name then does not determine the code that runs. An extension that may run or write anything is exempt.
     pub fn may_have_written(&self, program: &Path) -> bool {
         let grants = |capability: &'static str| {
             self.authority.grants.iter().filter(move |grant| grant.capability.as_str() == capability)

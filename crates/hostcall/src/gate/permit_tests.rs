@@ -86,7 +86,7 @@ fn a_program_grant_includes_probing_its_file() {
         gate.permit(&caller(&gate, "a", grants), "fs").path(Access::Look, Path::new(path)).is_ok()
     };
     let may_run = [Grant::scoped("g", "exec", git)];
-    // The target of a link in a program folder is decided here, under any name that it has there.
+    // The target of a link in a program folder is decided under any name that it has there.
     for seen in ["/usr/bin/git", "/usr/bin/other", "/etc/alternatives/vi"] {
         assert!(looks(&may_run, seen) && !looks(&[], seen), "{seen}");
     }

@@ -1,6 +1,6 @@
 //! Prompts the user, and applies the answer.
 //!
-//! One prompt is open at a time. Waiting calls are judged again before their prompt, so that an answer settles every call it
+//! One prompt is open at a time. Waiting calls are judged again before their prompt, so that an answer settles every call that it
 //! covers; a denial also settles waiting prompts with the same subject. After a number of denials in a row an extension no longer
 //! causes prompts, and calls beyond the limit of waiting prompts are denied, so that an extension cannot obtain consent by
 //! exhaustion.
@@ -21,14 +21,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Longest subject that a prompt shows, in characters.
+/// Maximum length of a subject in a prompt, in characters.
 const MAX_SUBJECT_CHARS: usize = 4000;
-/// Prompts of one extension that may wait at once.
+/// Maximum number of prompts of one extension that wait at the same time.
 pub const MAX_WAITING: u32 = 16;
-/// Denials in a row after which an extension causes no more prompts in the session.
+/// Number of denials in a row after which an extension causes no more prompts in the session.
 pub const MUTED_AFTER: u32 = 10;
 
-/// Most requests that a user may grant at once, and the longest description of one: the whole list has to be visible.
+/// Maximum number of requests that a user may grant at once: the whole list has to be visible.
 const MAX_REQUESTED: usize = 12;
 const MAX_REQUESTED_CHARS: usize = 240;
 
@@ -52,19 +52,19 @@ struct ExtensionPrompts {
     waiting: u32,
     refused_in_a_row: u32,
     muted: bool,
-    /// Capability and subject of denials while other prompts waited.
+    /// Capabilities and subjects that were denied while other prompts waited.
     refused: Vec<(String, String)>,
-    /// The answer for one compiled text: it applies to all texts of the extension until it is loaded again.
+    /// Answer about one compiled text; it applies to all texts of the extension until the extension is loaded again.
     of_text: Option<Answer>,
     /// Answers for one call, by topic, while the extension is being loaded.
     of_load: Option<Vec<(Topic, Answer)>>,
 }
 
-/// The topic of a prompt, independent of the operation.
+/// Topic of a prompt, independent of the operation.
 #[derive(Debug, PartialEq, Eq)]
 enum Topic {
     Paths(Vec<(&'static str, PathBuf)>),
-    /// Compilation of any text: a library compiles many, one after the other.
+    /// Compilation of any text, because a library compiles many texts one after the other.
     Text,
     /// Capability and subject.
     Other(&'static str, String),
@@ -94,14 +94,14 @@ impl PromptQueue {
     }
 }
 
-/// An entry in the queue of prompts.
+/// Entry in the queue of prompts.
 struct QueueEntry<'a> {
     prompts: &'a PromptQueue,
     extension: &'a ExtensionId,
 }
 
 impl<'a> QueueEntry<'a> {
-    /// Enters the queue; `None` when it is full, or the extension causes no more prompts.
+    /// Enters the queue; returns `None` if the queue is full, or the extension causes no more prompts.
     fn enter(prompts: &'a PromptQueue, extension: &'a ExtensionId) -> Option<Self> {
         let free = prompts.with(extension, |asked| {
             let full = asked.muted || asked.waiting >= MAX_WAITING;
@@ -119,7 +119,7 @@ impl<'a> QueueEntry<'a> {
         self.prompts.with(self.extension, |asked| asked.muted || asked.refused.contains(&about(question)))
     }
 
-    /// Returns the earlier answer for one call about the same topic: during the load of the extension, or for another text.
+    /// Returns the earlier answer about the same topic, given during the load of the extension or for another text.
     fn stored_answer(&self, topic: &Topic) -> Option<Answer> {
         self.prompts.with(self.extension, |asked| {
             if *topic == Topic::Text {
@@ -214,8 +214,8 @@ impl Gate {
         }
     }
 
-    /// Returns the topic of a prompt. `None` where each call needs its own prompt: a call of the model, a call after secrets were
-    /// read, and a program whose code arrives later.
+    /// Returns the topic of a prompt. Returns `None` if each call needs its own prompt: a call of the model, a call after secrets
+    /// were read, and a program whose code arrives later.
     fn topic(&self, caller: &Caller, required: &Required<'_>, decision: &Decision) -> Option<Topic> {
         if caller.during == During::Model || decision.rule == Rule::AfterSecret {
             return None;
@@ -317,7 +317,7 @@ impl Gate {
         answer: Answer,
     ) -> (Decision, Permit) {
         let allowed = Decision { allowed: true, rule: Rule::Person, reason: None, ..denied.clone() };
-        // Consent to send data after secrets were read grants that and nothing else.
+        // Consent to send data after secrets were read grants only that.
         let after_secret = denied.rule == Rule::AfterSecret;
         let capability = if after_secret { "egress" } else { required.capability };
         let exact =
@@ -368,7 +368,7 @@ impl Gate {
                 for request in requested {
                     self.grant_requested(caller, request, answer == Answer::AllowPackageAlways);
                 }
-                // The called subject is granted too, because the scan may have missed it.
+                // The subject of the call is granted too, because the scan may have missed it.
                 for (of, exact) in exact() {
                     if let Some(grant) = self.grant_of_answer(of, "session", exact) {
                         self.add(caller, grant);
@@ -377,7 +377,7 @@ impl Gate {
                 (allowed, self.permit(caller, method))
             }
             Answer::AllowCapability => {
-                // The subject is granted too: a capability as a whole does not cover subjects that have to be named.
+                // The subject is granted too, because a whole capability does not cover subjects that have to be named.
                 let all = (capability, ExactScope::Anything);
                 for (of, scope) in exact().into_iter().chain([all]) {
                     if let Some(grant) = self.grant_of_answer(of, "session", scope) {
@@ -389,7 +389,7 @@ impl Gate {
         }
     }
 
-    /// Returns grants for this call alone.
+    /// Returns grants for this call only.
     fn one_time_grants(&self, exact: Vec<(&'static str, ExactScope)>, required: &Required<'_>) -> Vec<GateGrant> {
         // The prompt included the program's working folder.
         let folder = match &required.subject {
@@ -401,7 +401,7 @@ impl Gate {
         exact.filter_map(|(of, scope)| self.grant_of_answer(of, "once", scope)).collect()
     }
 
-    /// Denies the subject permanently, and no more; beyond the session where a grant can express it.
+    /// Denies exactly the subject permanently, beyond the session if a grant can express it.
     fn deny_permanently(&self, caller: &Caller, capability: &'static str, exact: ExactScope) {
         let scope = exact.to_scope(&self.inner.places.project).filter(|scope| self.is_storable(scope.as_ref()));
         let text = match &scope {
@@ -459,7 +459,7 @@ impl Gate {
         });
     }
 
-    /// Returns whether consent can outlive the session: a grant can express the whole subject.
+    /// Returns whether consent can outlive the session, that is, whether a grant can express the whole subject.
     fn can_outlive_session(&self, caller: &Caller, required: &Required<'_>, decision: &Decision) -> bool {
         if caller.during == During::Model {
             return false;
@@ -483,8 +483,8 @@ impl Gate {
         }
     }
 
-    /// Returns the grant of a user's answer. `None` when the subject does not compile as a scope; the decision then applies to
-    /// this call alone.
+    /// Returns the grant of a user's answer. Returns `None` if the subject does not compile as a scope; the decision then applies
+    /// to this call only.
     fn grant_of_answer(&self, capability: &str, origin: &str, scope: ExactScope) -> Option<GateGrant> {
         let id: Arc<str> = format!("prompt:{origin}:{capability}").into();
         let scope = match scope {
@@ -497,7 +497,7 @@ impl Gate {
         Some(GateGrant { id, capability: capability.into(), methods: None, scope, unasked: false })
     }
 
-    /// Returns the exact subjects of a call, by capability. Consent to copy a file is no consent to change it.
+    /// Returns the exact subjects of a call, by capability. Consent to copy a file does not include consent to change it.
     pub(super) fn exact_scopes(&self, required: &Required<'_>) -> Vec<(&'static str, ExactScope)> {
         let mut scope = Scope::default();
         let exact = match &required.subject {
@@ -675,11 +675,11 @@ impl Gate {
     }
 }
 
-/// The subject of one call.
+/// Exact subject of one call.
 pub(super) enum ExactScope {
     Anything,
     Paths(Vec<PathBuf>),
-    /// Program, arguments, environment and input, the pattern for them if there is one, and the working folder.
+    /// Program, arguments, environment and input; the pattern for them, if there is one; and the working folder.
     Program {
         scope: Box<CompiledScope>,
         line: Option<String>,
@@ -690,7 +690,7 @@ pub(super) enum ExactScope {
 }
 
 impl ExactScope {
-    /// Converts to a scope for the grant store; `None` where no pattern expresses it: an argument with a blank, a working folder
+    /// Converts to a scope for the grant store; `None` if no pattern expresses it: an argument with a blank, a working folder
     /// outside the project, code as input, a tool of unknown effect.
     pub(super) fn to_scope(&self, project: &Path) -> Option<Option<Scope>> {
         Some(match self {

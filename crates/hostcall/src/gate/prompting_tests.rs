@@ -6,7 +6,7 @@ use crate::task::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-/// A scripted user, who answers one prompt at a time, as soon as there is an answer.
+/// Scripted user, who answers one prompt at a time as soon as an answer is set.
 struct ScriptedUser {
     given: Semaphore,
     answers: Mutex<Vec<Answer>>,
@@ -85,7 +85,7 @@ async fn a_denial_settles_waiting_prompts_with_the_same_subject() {
     person.answer(&[Answer::Deny, Answer::AllowOnce]);
     assert_eq!(all(prompts).await, ["user", "user", "allowed", "user"]);
     assert_eq!(person.subjects(), ["ls", "cat"]);
-    // No prompt waits any more: the next call causes a new one.
+    // No prompt is waiting any more, so the next call causes a new one.
     person.answer(&[Answer::AllowOnce]);
     assert_eq!(all(vec![wants(&gate, "a", "ls").await]).await, ["allowed"]);
     assert_eq!(person.subjects(), ["ls", "cat", "ls"]);
@@ -160,7 +160,7 @@ async fn probes_of_missing_files_do_not_prompt() {
         let Judgement::Settled(decision) = look(op, "/etc/absent") else { panic!("{op} is asked") };
         assert!(!decision.allowed && decision.rule == Rule::Unset, "{op}");
     }
-    // Content of a file or folder is more than its existence.
+    // The content of a file or folder reveals more than its existence.
     for op in ["readFile", "readdir"] {
         assert!(matches!(look(op, "/etc/absent"), Judgement::Ask(..)), "{op}");
     }
@@ -176,7 +176,7 @@ async fn one_topic_prompts_once_during_a_load() {
     };
     gate.begin_load(&"a".into());
     person.answer(&[Answer::AllowOnce, Answer::Deny, Answer::AllowOnce]);
-    // The topic is the same for different operations.
+    // Different operations have the same topic.
     for op in ["stat", "lstat", "readFile", "readFile"] {
         assert!(reads(op, "/etc/yes").await, "{op}");
         assert!(!reads(op, "/etc/x/../no").await, "{op}");
@@ -360,7 +360,7 @@ fn a_refused_program_without_an_exact_pattern_is_reported_with_the_narrowest_gra
     assert_eq!(cure(shell.clone()), allow("'exec:/bin/sh -c *'", "it runs any code"));
     let commit = serde_json::json!({"command": "git", "args": ["commit", "-m", "two words"]});
     assert_eq!(cure(commit.clone()), allow("'exec:git commit -m *'", "also with other arguments"));
-    // In another folder, and with code as its input, no grant of a pattern covers it.
+    // No pattern covers the call in another folder, or with code as its input.
     let elsewhere = serde_json::json!({"command": "git", "args": ["commit", "-m", "two words"], "cwd": "/elsewhere"});
     assert_eq!(cure(elsewhere), None);
     // Each suggestion allows its call.
@@ -404,7 +404,7 @@ fn a_failure_is_reported_with_the_grant_of_its_subject() {
     assert_eq!(cure("spawn git EACCES"), allow("'exec:git log -1 \"\"'"));
     assert_eq!(cure(&words), allow("http:example.org:8443"));
     assert_eq!(cure("fetch failed"), allow("http:example.org:8443"));
-    // No grant allows the first, the second was not denied, the third cannot be shown, and the last was no denial.
+    // No grant allows the first, the second was not denied, the third cannot be shown, and the last was not a denial.
     for message in [
         "EACCES: permission denied, open '/home/me/.ssh/id_rsa'",
         "EACCES: permission denied, open '/data/other'",
@@ -414,7 +414,7 @@ fn a_failure_is_reported_with_the_grant_of_its_subject() {
         assert_eq!(cure(message), None, "{message}");
     }
     assert_eq!(gate.cure(&ExtensionId::new("b"), "EACCES: permission denied, open '/data/a'"), None);
-    // A process id differs in the next run; a version does not, nor does a number elsewhere.
+    // A trailing process id differs in the next run; a version, or a number elsewhere in the name, does not.
     refuse("fs", serde_json::json!({"op": "writeFile", "path": "/tmp/x/results-10970", "data": ""}));
     refuse("fs", serde_json::json!({"op": "writeFile", "path": "/data/results-10970", "data": ""}));
     refuse("fs", serde_json::json!({"op": "writeFile", "path": "/tmp/x/report-2", "data": ""}));

@@ -1,8 +1,8 @@
 //! Records refusals of extensions, so that the report of a failure can name the command that fixes it.
 //!
-//! The realm is not asked for the cause of a failure, because it could name any grant. This module keeps the gate's own refusals,
-//! and matches a failure to the newest refusal whose message it contains. The suggested grant covers the refused subject only, in
-//! the form of `pi ext grants allow`. For a permanent denial the suggestion is to revoke it.
+//! The realm is not asked for the cause of a failure, because a compromised realm could name any grant. This module keeps the
+//! gate's own refusals, and matches a failure to the newest refusal whose message it contains. The suggested grant covers the
+//! refused subject only, in the form of `pi ext grants allow`. For a permanent denial the suggestion is to revoke it.
 
 use super::prompting::ExactScope;
 use super::{Gate, Never, Permit};
@@ -23,13 +23,13 @@ use std::sync::{Mutex, PoisonError};
 /// Separates the message of a failure from the command that grants what a refusal denied.
 pub const CURE: &str = "\nto allow it: ";
 
-/// Refusals of one extension that are kept.
+/// Maximum number of stored refusals of one extension.
 const MAX_REFUSALS: usize = 64;
-/// Minimum digits of a number that is taken for a process id or a time; shorter ones may be versions.
+/// Minimum number of digits of a process id or a time; shorter numbers may be versions.
 const MIN_DIGITS: usize = 3;
 /// Message of a realm that may not compile text.
 const TEXT_REFUSED: &str = "eval is not supported";
-/// Longest grant that is suggested, in characters.
+/// Maximum length of a suggested grant, in characters.
 const MAX_GRANT_CHARS: usize = 1000;
 
 /// Refusals by extension, oldest first.
@@ -39,11 +39,11 @@ pub(super) struct Refusals(Mutex<BTreeMap<ExtensionId, VecDeque<RecordedRefusal>
 struct RecordedRefusal {
     /// Message of the refusal, as a failure repeats it.
     words: String,
-    /// Subjects that Node's message names: a path in quotes, a program, a server.
+    /// Subjects that Node's message names: a path in quotes, a program, or a server.
     subjects: Vec<String>,
-    /// Whether the refused call was a request: `fetch` reports only that it failed.
+    /// Whether the refused call was an HTTP request: `fetch` reports only that it failed.
     is_request: bool,
-    /// The command that prevents the refusal.
+    /// Command that prevents the refusal.
     cure: SuggestedCommand,
 }
 
@@ -52,7 +52,7 @@ struct RecordedRefusal {
 enum SuggestedCommand {
     /// Grants in the form of `pi ext grants allow`.
     Allow(Vec<String>),
-    /// A grant that also allows more than was refused, because no narrower one covers it, and what else it allows.
+    /// Grant that allows more than the refused call, because no narrower one covers it; and a note of what it allows in addition.
     AllowMore(String, &'static str),
     /// Answers in the form of `pi ext grants revoke`.
     Revoke(Vec<String>),
@@ -85,12 +85,12 @@ impl RecordedRefusal {
 }
 
 impl Gate {
-    /// Returns the command that prevents a failure of an extension; `None` when no refusal caused it, or no grant expresses the
-    /// refused subject exactly.
+    /// Returns the command that prevents a failure of an extension. Returns `None` if no refusal caused the failure, or no grant
+    /// expresses exactly the refused subject.
     pub fn cure(&self, extension: &ExtensionId, message: &str) -> Option<String> {
         match self.inner.refusals.cure(extension, message)? {
             SuggestedCommand::Allow(grants) if !grants.is_empty() => Some(allow_command(extension.as_str(), &grants)),
-            // The remark is a comment of the shell, so that the whole line can be pasted.
+            // The remark is a shell comment, so that the whole line can be pasted.
             SuggestedCommand::AllowMore(grant, more) => {
                 Some(format!("{}  # {more}; no narrower grant covers it", allow_command(extension.as_str(), &[grant])))
             }
@@ -109,7 +109,7 @@ impl Gate {
         reason: Option<Reason>,
         refusal: &HostcallError,
     ) {
-        // No grant of the extension decides calls of the model after its message.
+        // Calls of the model after a message of the extension are not decided by grants of the extension.
         if caller.during == During::Model {
             return;
         }
@@ -120,7 +120,7 @@ impl Gate {
             }
             Subject::Program { command, .. } => vec![(*command).to_owned()],
             Subject::Host { host, .. } => vec![host.clone()],
-            // The realm throws the error of an engine without a compiler, for which libraries probe.
+            // The realm throws the error of an engine without a compiler, because libraries probe for it.
             Subject::Code { path: "", .. } => Vec::new(),
             Subject::Code { path, .. } => vec![format!("'{path}'")],
             _ => Vec::new(),
@@ -206,7 +206,7 @@ impl Gate {
         }
     }
 
-    /// Returns the missing scopes of a call, each path by itself.
+    /// Returns the missing scopes of a call, with a separate scope for each path.
     pub(super) fn missing_scopes(&self, profile: &Profile, required: &Required<'_>) -> Vec<(&'static str, ExactScope)> {
         let authority = self.authority(profile);
         let case = super::evaluation::Evaluation { inner: &self.inner, profile, authority: &authority, method: "" };
@@ -230,7 +230,7 @@ impl Gate {
         missing
     }
 
-    /// Returns the grants of a scope that also apply to later runs: the number at the end of a temporary name, such as a process
+    /// Returns the grants for a scope that also apply to later runs: the number at the end of a temporary name, such as a process
     /// id, becomes a wildcard.
     fn lasting_grants(&self, capability: &str, scope: &ExactScope) -> Vec<String> {
         let exact = self.as_grants(capability, scope);
@@ -247,7 +247,7 @@ impl Gate {
         }
     }
 
-    /// Formats a scope for `pi ext grants allow`; empty for one that no pattern expresses.
+    /// Formats a scope for `pi ext grants allow`; empty if no pattern expresses it.
     pub(super) fn as_grants(&self, capability: &str, scope: &ExactScope) -> Vec<String> {
         let Some(kept) = scope.to_scope(&self.inner.places.project) else { return Vec::new() };
         if !self.is_storable(kept.as_ref()) {
@@ -272,7 +272,7 @@ fn revocations(nevers: Vec<&Never>) -> Vec<String> {
     texts
 }
 
-/// Returns the part of a name before a trailing number, `results-` of `results-10970`; `None` without one.
+/// Returns the part of a name before a trailing number, `results-` of `results-10970`; `None` without a number.
 fn before_number(name: &str) -> Option<&str> {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_number = name.len() - stem.len() >= MIN_DIGITS;

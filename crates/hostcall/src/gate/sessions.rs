@@ -1,16 +1,16 @@
 //! Decides access to session files.
 //!
-//! Session folders hold the conversations of other sessions and are protected: `sessions` in the agent folder, and the configured
-//! ones of [`OwnState`](crate::places::OwnState). Sub-agents keep their sessions there, too, as in pi, so these parts are
-//! accessible (PROJECT is the project's folder in `sessions`, or the configured folder itself):
+//! Session folders contain the conversations of other sessions and are protected: `sessions` in the agent folder, and the
+//! configured ones of [`OwnState`](crate::places::OwnState). Sub-agents store their sessions there, too, as in pi, so these parts
+//! are accessible (PROJECT is the project's folder in `sessions`, or the configured folder itself):
 //!
 //! | path | allowed |
 //! |---|---|
 //! | `PROJECT/NAME.jsonl`, the current session | reading, because every extension sees its entries |
-//! | `PROJECT/NAME/`, the folder of its name | as elsewhere in the agent folder, by `read` and `write` |
+//! | `PROJECT/NAME/`, the folder with the current session's name | as elsewhere in the agent folder, by `read` and `write` |
 //! | files that the extension created in this session | the same, for that extension |
 //! | other paths in `PROJECT/` | creating files with `session.inject`, because the next session may continue them |
-//! | a folder of `sessions` that is no project's, like `subagents/` | the same, because a search over all sessions finds them |
+//! | a folder of `sessions` that belongs to no project, like `subagents/` | the same, because a search over all sessions finds them |
 //!
 //! Existing files cannot be read, replaced, moved or removed.
 //!
@@ -32,15 +32,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub trait SessionFiles: Send + Sync {
     /// Returns the current file of the session, by its real path; `None` for a session without a file.
     fn now(&self) -> Option<PathBuf>;
-    /// Returns whether a file was the session's earlier in this run, by any of its names.
+    /// Returns whether a file was the session's file earlier in this run, under any of its names.
     fn was(&self, file: &Path) -> bool;
-    /// Returns whether a current or earlier file of the session lies in this folder.
+    /// Returns whether a current or earlier file of the session is in this folder.
     fn lies_in(&self, folder: &Path) -> bool {
         self.now().is_some_and(|file| file.parent() == Some(folder))
     }
 }
 
-/// Files and folders that one extension may create in session folders; entries of a created folder do not count.
+/// Maximum number of files and folders that one extension may create in session folders; entries of a created folder do not
+/// count.
 const MAX_CREATED: usize = 4096;
 
 /// The session folders of this project, and the files that extensions created there.
@@ -56,7 +57,7 @@ impl SessionAccess {
         Self { known: Some((folder, files)), made: Mutex::default() }
     }
 
-    /// Returns whether a file is or was the session's in this run.
+    /// Returns whether a file is or was the session's file in this run.
     pub(super) fn is_known(&self, file: &Path) -> bool {
         self.known.as_ref().is_some_and(|(_, files)| files.was(file) || files.now().as_deref() == Some(file))
     }
@@ -81,7 +82,7 @@ impl SessionAccess {
     }
 }
 
-/// Returns whether a path lies in a folder of `root` whose name is not that of a project: those are `--home-me-project--`.
+/// Returns whether a path is in a folder of `root` whose name is not the name of a project, such as `--home-me-project--`.
 fn belongs_to_no_project(root: &Path, path: &Path) -> bool {
     let below = path.strip_prefix(root).ok().and_then(|below| below.iter().next()).and_then(|name| name.to_str());
     below.is_some_and(|name| !name.starts_with('-') && Path::new(name).extension().is_none())
@@ -117,7 +118,7 @@ impl Evaluation<'_> {
         }
         let usual = self.inner.places.sessions();
         let extension = &self.profile.extension;
-        // A session directly in `sessions`, or with another name, has no folder of its own.
+        // A session directly in `sessions`, or with another form of name, has no folder.
         let current = files.now().filter(|file| {
             let is_below = file.parent().is_some_and(|folder| folder != usual && folder.starts_with(root));
             is_below && file.extension().is_some_and(|ending| ending == "jsonl")

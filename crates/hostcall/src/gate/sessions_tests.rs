@@ -43,7 +43,7 @@ fn permits(now: Option<&'static str>, grants: &[&str]) -> impl Fn(&str) -> Permi
     }
 }
 
-/// Returns a permit with other session folders and files.
+/// Returns a permit for the given session folders and files.
 fn permits_with(own: OwnState, folder: &str, now: &'static str, grants: &[Grant]) -> Permit {
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp").with_own_state(own);
     let files = ScriptedFiles { now: Some(now), was: &["/projects/app/was.jsonl"] };
@@ -61,7 +61,7 @@ fn at(name: &str) -> PathBuf {
 
 const NOW: Option<&str> = Some("/home/me/.pi/agent/sessions/--projects-app--/now.jsonl");
 
-/// Lists each access that is allowed at a path.
+/// Returns the accesses that are allowed at a path.
 fn open(permit: &Permit, name: &str) -> Vec<Access> {
     [Read, Look, Write, Make].into_iter().filter(|access| permit.path(*access, &at(name)).is_ok()).collect()
 }
@@ -115,7 +115,7 @@ fn created_files_belong_to_the_extension() {
     assert_eq!(open(&mine, "--projects-app--/mine/1.jsonl"), [Read, Look, Write, Make]);
     assert_eq!(open(&mine, "--projects-app--/mine2"), [Make]);
     assert_eq!(open(&other, "--projects-app--/mine/1.jsonl"), [Make]);
-    // The session folders themselves belong to no extension, whoever created them.
+    // The session folders themselves belong to no extension, even to the one that created them.
     for folder in ["", "--projects-app--"] {
         mine.made(&at(folder));
         assert_eq!(open(&mine, "--projects-app--/earlier.jsonl"), [Make]);

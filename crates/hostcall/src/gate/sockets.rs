@@ -2,7 +2,8 @@
 //!
 //! A socket connects to another process: a terminal multiplexer, an agent with keys, a container engine. Creating a file next to
 //! it is harmless; connecting to it controls that process. So a grant of a folder covers sockets in the project, in the package
-//! and in pi's folders, and those at which the extension itself listens; any other needs a grant that names it, or a prompt.
+//! and in pi's folders, and sockets at which the extension itself listens; any other socket needs a grant that names it, or a
+//! prompt.
 
 use super::evaluation::Evaluation;
 use super::listeners::ListenAddress;

@@ -1,6 +1,6 @@
 //! The hash chain of a ledger.
 
-/// Longest line in bytes; data that would make it longer is left out.
+/// Maximum length of a line in bytes; data that would make it longer is left out.
 pub const LONGEST_LINE: usize = 64 << 10;
 
 /// A position in a hash chain.
@@ -8,6 +8,6 @@ pub const LONGEST_LINE: usize = 64 << 10;
 pub struct ChainHead {
     /// Number of the next line.
     pub next_seq: u64,
-    /// Hash of the last line; zeros before the first.
+    /// Hash of the last line; zeros before the first line.
     pub hash: [u8; 32],
 }

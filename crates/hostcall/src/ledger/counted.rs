@@ -1,7 +1,7 @@
 //! Rate limit of the ledger: counts records of one kind beyond a rate, so that they cannot displace others.
 //!
 //! A kind is one method of one extension with one decision: its free calls, its reads, its programs, its refusals for one reason,
-//! its log lines. Each kind has a budget of its own ([`LineBudget`]). Within it every record is written in full. Beyond it
+//! its log lines. Each kind has its own budget ([`LineBudget`]). Within the budget every record is written in full; beyond it
 //! records are counted:
 //!
 //! ```text
@@ -9,9 +9,9 @@
 //! ledger.counted    their number, subjects and digest                  after a minute, and at the end
 //! ```
 //!
-//! The first line is written before an effect begins, like the lines of a call. The digest is a chain of sha256 over id,
-//! hash of parameters and outcome of each record in order, so that two runs can be compared. A call whose start was counted has
-//! its end counted. Time is that of the records.
+//! The first line is written before an effect begins, like the lines of a call. The digest is a chain of sha256 over id, hash of
+//! parameters and outcome of each record in order, so that two runs can be compared. If the start of a call was counted, its end
+//! is counted, too. All times are the times of the records.
 
 use super::record::{CallFacts, DecisionRecord, LedgerRecord, RecordBody, host_event};
 use super::verify::{COUNTED, COUNTING};
@@ -24,17 +24,17 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Period over which records are counted together.
+/// Period over which records are counted together, in microseconds.
 const PERIOD_US: u64 = 60_000_000;
-/// Subjects that a count names.
+/// Maximum number of subjects that a count names.
 const SUBJECTS: usize = 32;
 const SUBJECT_BYTES: usize = 256;
 
-/// A rate limit on lines. All kinds of one extension together stay below half of a ledger's space, and the refill takes hours to
+/// Rate limit on lines. All kinds of one extension together stay below half of a ledger's space, and the refill takes hours to
 /// fill it.
 #[derive(Debug, Clone, Copy)]
 struct LineBudget {
-    /// Lines at once.
+    /// Number of lines that may be written at once.
     burst: u64,
     /// Time per further line, in microseconds.
     refill_us: u64,
@@ -61,9 +61,9 @@ struct RecordKind {
     method: Method,
     /// Capability; empty for an event.
     capability: &'static str,
-    /// Rule; empty when a malformed call was refused before a decision.
+    /// Rule that decided; empty if a malformed call was refused before a decision.
     rule: &'static str,
-    /// Reason of a refusal.
+    /// Reason of a refusal; empty otherwise.
     reason: &'static str,
     allowed: bool,
 }
@@ -102,7 +102,7 @@ struct KindState {
     period: Option<CountPeriod>,
 }
 
-/// A period of counted records.
+/// Period in which records are counted.
 struct CountPeriod {
     profile: Arc<Profile>,
     from: Now,
@@ -115,7 +115,7 @@ struct CountPeriod {
     digest: [u8; 32],
 }
 
-/// Counted calls of one extension under one id: hash of the parameters and kind of each.
+/// Counted calls of one extension under one id: the hash of the parameters and the kind of each.
 type OpenCounted = BTreeMap<(ExtensionId, CallId), Vec<([u8; 32], usize)>>;
 
 /// The budgets of a ledger.
@@ -127,7 +127,7 @@ pub(super) struct RecordCounts {
     open: OpenCounted,
     /// Kinds with an open period.
     counting: BTreeSet<usize>,
-    /// Earliest end of an open period.
+    /// Earliest end of an open period, in microseconds.
     due_us: u64,
 }
 
@@ -219,7 +219,7 @@ impl RecordCounts {
         index
     }
 
-    /// Returns the kind under which the start of an ending call was counted.
+    /// Returns the kind under which the start of an ending call was counted; `None` if the start was written.
     fn close(&mut self, record: &LedgerRecord, call: &CallFacts) -> Option<usize> {
         if self.open.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! Tests which records are written and which are counted, and that counting loses none.
+//! Tests which records are written and which are counted, and that no record is lost.
 
 use super::super::*;
 use super::{EFFECTS, FREE_CALLS, PERIOD_US, REFUSALS};
@@ -87,7 +87,7 @@ fn calls_of_one_kind_are_counted_past_their_budget_and_others_stay() {
     let many = FREE_CALLS.burst + 1000;
     (0..many).for_each(|_| ledger.call(1, "ui", "ui", None));
     (0..REFUSALS.burst + 500).for_each(|_| ledger.call(2, "fs", "read", Some(Reason::Scope)));
-    // Another reason is another kind.
+    // Another reason makes another kind.
     ledger.call(3, "fs", "read", Some(Reason::ProtectedPath));
     ledger.call(4, "exec", "exec", None);
     let (lines, audit) = ledger.closed();

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! <folder>/SESSION.jsonl        the newest lines
-//! <folder>/SESSION.1.jsonl ...  older parts, ascending; the chain goes through all of them
+//! <folder>/SESSION.1.jsonl ...  older parts, ascending; the chain continues through all of them
 //! <folder>/.open/SESSION        exists and is locked while a host writes; remains after the host was killed
 //! ```
 //!
-//! A line is written whole or not at all, a torn end is cut off when the file is opened again, and the parts stay within a limit:
-//! the oldest is removed after the ledger has recorded which lines go with it.
+//! A line is written whole or not at all, and a torn end is cut off when the file is opened again. The parts stay within a limit:
+//! the oldest one is removed after the ledger has recorded which lines are removed with it.
 
 use super::chain::{ChainHead, LONGEST_LINE};
 use super::resume::{Resumed, open_calls};
@@ -26,12 +26,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct FileLimits {
     /// Size in bytes at which a file becomes a part.
     pub file_bytes: u64,
-    /// Number of parts that are kept beside the newest file.
+    /// Number of parts that are kept in addition to the newest file.
     pub parts: usize,
 }
 
 impl Default for FileLimits {
-    /// Returns 16 MiB and 7 parts: at most 128 MiB for a session, some 200,000 calls.
+    /// Returns 16 MiB and 7 parts: at most 128 MiB for a session, about 200,000 calls.
     fn default() -> Self {
         Self { file_bytes: 16 << 20, parts: 7 }
     }
@@ -51,11 +51,11 @@ struct FileState {
     /// Locked while the ledger is written, because during a rotation no ledger file holds the lock.
     mark: Option<Appender>,
     appender: Option<Appender>,
-    /// End of the acknowledged data when the appender failed: data behind it was not acknowledged.
+    /// End of the acknowledged data if the appender failed; data after it was not acknowledged.
     known: Option<u64>,
-    /// Set when a flush failed: the file is not written to any more.
+    /// Set when a flush failed: nothing more is written to the file.
     is_failed: bool,
-    /// The oldest part, if it is to be removed.
+    /// The oldest part, if it is due for removal.
     pruning: Option<(PathBuf, Pruned, RemovalRecorded)>,
 }
 
@@ -88,8 +88,8 @@ impl FileSink {
     ///
     /// # Errors
     ///
-    /// Returns errors of the file system, and `ResourceBusy` when another process writes this ledger. Invalid lines are no error:
-    /// they stay unchanged, and [`super::verify()`] reports them.
+    /// Returns errors of the file system, and `ResourceBusy` when another process writes this ledger. Invalid lines are not an
+    /// error: they stay unchanged, and [`super::verify()`] reports them.
     pub fn resume(&self) -> io::Result<Resumed> {
         let mut state = self.state();
         let was_open = self.disk.exists(&self.mark())?;
@@ -131,7 +131,7 @@ impl FileSink {
 
     /// Locks the mark, unless it is locked.
     fn lock_mark(&self, state: &mut FileState) -> io::Result<()> {
-        /// Number of hosts that may remove the mark between creating and locking it.
+        /// Number of attempts: other hosts may remove the mark between creating and locking it.
         const ATTEMPTS: usize = 3;
         let mark = self.mark();
         for _ in 0..ATTEMPTS {
@@ -139,7 +139,7 @@ impl FileSink {
                 return Ok(());
             }
             let open_appender = Appender::open(&self.disk, &mark)?;
-            // The previous owner deletes the mark when it is done, and a file that was opened before is no mark then.
+            // The previous owner deletes the mark when it is done; a file that was opened before that is not a mark any more.
             state.mark = self.disk.exists(&mark)?.then_some(open_appender.appender);
         }
         state.mark.as_ref().map(drop).ok_or_else(|| ErrorKind::ResourceBusy.into())
@@ -194,7 +194,7 @@ impl LedgerSink for FileSink {
         self.rotate(&mut state, lines.len() as u64)?;
         self.open_appender(&mut state)?.append(lines)?;
         if let Some((oldest, _, RemovalRecorded::Yes)) = &state.pruning {
-            // A part that stays costs space only; the next rotation removes it.
+            // A part that cannot be removed only costs space; the next rotation removes it.
             let _ = self.disk.remove(oldest);
             state.pruning = None;
         }
@@ -222,14 +222,15 @@ impl LedgerSink for FileSink {
     fn close(&self) -> io::Result<()> {
         let mut state = self.state();
         state.appender = None;
-        // The lock ends after the removal, so no other process holds the lock of a removed mark.
+        // Unlocked after the removal, so that no other process locks a removed mark.
         let removed = self.disk.remove(&self.mark());
         state.mark = None;
         removed
     }
 }
 
-/// Completes the ledgers of hosts that were killed: each open call gets its end. Skips ledgers that another process is writing.
+/// Completes the ledgers of hosts that were killed, by recording the end of each open call. Skips ledgers that another process is
+/// writing.
 ///
 /// # Errors
 ///
@@ -288,7 +289,7 @@ fn number_of(path: &Path, candidate: &Path) -> Option<u64> {
     number.parse().ok().filter(|parsed: &u64| parsed.to_string() == number)
 }
 
-/// Reads the number of the first chained line.
+/// Reads the number of the first line in the chain.
 fn first_seq(disk: &Disk, path: &Path) -> io::Result<u64> {
     let mut reader = reader(disk, path)?;
     let mut line = Vec::new();
@@ -322,10 +323,10 @@ fn head_of(appender: &mut Appender, whole: u64) -> io::Result<ChainHead> {
     last_head(whole, |from, to| appender.read_range(from, to))
 }
 
-/// Finds the end of the chain from the last chained line. The chain continues behind a damaged line, and verification reports
-/// that line.
+/// Finds the end of the chain from the last valid line. The chain continues after a damaged line, and verification reports that
+/// line.
 fn last_head(length: u64, mut read: impl FnMut(u64, u64) -> io::Result<Vec<u8>>) -> io::Result<ChainHead> {
-    /// Two lines of the maximum length.
+    /// Size of two lines of the maximum length.
     const WINDOW: u64 = 2 * LONGEST_LINE as u64;
     let mut end = length;
     while end > 0 {

@@ -42,7 +42,7 @@ fn checked(path: &Path, case: &str) -> Audit {
     audit(readers(path)).unwrap_or_else(|error| panic!("{case}: {error}"))
 }
 
-/// Makes fifty calls: each start is in the sink before the call would begin, each end at the latest with the next start.
+/// Makes fifty calls. Each start is in the sink before the call would begin, and each end at the latest with the next start.
 struct FiftyCalls {
     folder: PathBuf,
     limits: FileLimits,
@@ -50,9 +50,9 @@ struct FiftyCalls {
 
 #[derive(Default)]
 struct AcknowledgedLines {
-    /// Starts whose flush succeeded.
+    /// Number of starts whose flush succeeded.
     started: u64,
-    /// Lines before the last successful sync.
+    /// Number of lines before the last successful sync.
     synced: u64,
 }
 
@@ -115,7 +115,7 @@ impl Work for FiftyCalls {
         assert!(!audit.verified.torn, "{}", case.name);
         assert_eq!(audit.open, [], "{}", case.name);
         assert!(audit.verified.head.next_seq >= taken.synced, "{}: {audit:?}", case.name);
-        // A permanently full disk loses the ends of calls.
+        // A disk that stays full loses the ends of calls.
         if !case.killed && !case.name.contains("for good") {
             let lost = lost_calls(&path);
             assert_eq!(lost, 0, "{}: the host lived, its calls ended", case.name);
@@ -207,10 +207,10 @@ fn open_calls_of_a_killed_host_are_ended_at_the_next_start() {
     end(&ledger, 1);
     ledger.flush().expect("written");
     let now = Now { epoch_ms: 9, elapsed_us: 0 };
-    // Other processes skip it while it is written.
+    // Other processes skip the ledger while it is written.
     finish_all(&disk, folder.path(), now, |path, error| panic!("{path:?}: {error}")).expect("listed");
     assert_eq!(checked(&path, "alive").open.len(), 2);
-    // Killed: nothing is closed, and half a line is there.
+    // The host is killed: it closes nothing and leaves half a line.
     process.end();
     let bytes = fs::read(&path).expect("there");
     drop((ledger, sink));
@@ -245,7 +245,7 @@ fn a_rotating_ledger_stays_locked() {
     let ledger = Ledger::new(options(), Arc::new(FileSink::new(Disk::over(process.clone()), path.clone())));
     start(&ledger, 1);
     ledger.flush().expect("written");
-    // The first step of a rotation.
+    // Does the first step of a rotation.
     fs::rename(&path, part(&path, 1)).expect("ours");
     finish_others();
     assert!(!path.exists(), "another host went on with a ledger that is being written");

@@ -1,8 +1,8 @@
 //! Formats a record as a line and links it to the chain.
 //!
 //! Writes JSON directly rather than through a JSON value: a call makes three lines with known members. Text of an extension is
-//! escaped as JSON strings and redacted. Members that consecutive lines share are formatted once, because the thread that writes
-//! lines limits the rate of cheap calls.
+//! escaped as JSON strings and redacted. Members that consecutive lines share are formatted once, because the writing thread is
+//! the bottleneck for cheap calls.
 
 use super::chain::{ChainHead, LONGEST_LINE};
 use super::record::{CallEnd, CallFacts, CallStart, DecisionRecord, EventBody, LedgerRecord, RecordBody};
@@ -28,7 +28,7 @@ pub(super) struct LineWriter<'a> {
     loss: CachedPiece<ExpectedLoss>,
 }
 
-/// A cached piece of the latest line, and its input.
+/// Cached piece of the latest line, and the input that it was made from.
 struct CachedPiece<T> {
     of: Option<T>,
     text: Vec<u8>,
@@ -41,7 +41,7 @@ impl<T> Default for CachedPiece<T> {
 }
 
 impl<T> CachedPiece<T> {
-    /// Appends the piece; calls `make` only when `of` differs from the cached input.
+    /// Appends the piece; calls `make` only if `of` differs from the cached input.
     fn append(
         &mut self,
         out: &mut Vec<u8>,
@@ -187,7 +187,7 @@ impl<'a> LineWriter<'a> {
         out.push(b'}');
     }
 
-    /// Appends the members of `data` before the common ones, each followed by a comma.
+    /// Appends those members of `data` that precede the common ones, each followed by a comma.
     fn data(&mut self, line: &LineContent<'_>, out: &mut Vec<u8>) {
         match line {
             LineContent::Decision(DecisionRecord { subject, decision, .. }, call) => {
@@ -205,7 +205,7 @@ impl<'a> LineWriter<'a> {
                     member(out, "\"subject\":", &self.redactor.text(subject));
                 }
                 let loss = decision.loss;
-                // Finite by construction: probabilities are clamped.
+                // Finite, because probabilities are clamped.
                 let make = |out: &mut Vec<u8>| {
                     let ExpectedLoss { p, grant, deny } = loss;
                     let _ = write!(out, "\"expected_loss\":{{\"p\":{p},\"grant\":{grant},\"deny\":{deny}}},");
@@ -237,7 +237,7 @@ impl<'a> LineWriter<'a> {
                 if call.params_hash_keyed {
                     raw(out, "\"params_hash_keyed\":true,");
                 }
-                // Its duration is unknown.
+                // The duration is unknown.
                 raw(
                     out,
                     "\"duration_ms\":null,\"is_error\":true,\"error\":{\"code\":\"internal\",\"reason\":\"host_crash\"},",
@@ -246,7 +246,7 @@ impl<'a> LineWriter<'a> {
             LineContent::Event(event) => {
                 let data = self.redactor.members(&event.data);
                 if event.from_extension {
-                    // One value under one key, so that an extension cannot overwrite the host's members.
+                    // A single member, so that an extension cannot overwrite the host's members.
                     raw(out, "\"extension\":");
                     json(&data, out);
                     out.push(b',');
@@ -318,7 +318,7 @@ fn words<'a>(line: &LineContent<'a>) -> (Level, &'a str, &'a str) {
             "host_call.end",
             "call failed",
         ),
-        LineContent::Lost(_) => (Level::Error, "host_call.end", "the host ended before the call did"),
+        LineContent::Lost(_) => (Level::Error, "host_call.end", "the host stopped before the call ended"),
         LineContent::Event(event) => (event.level, &event.event, &event.message),
     }
 }
@@ -355,7 +355,7 @@ fn raw(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends a string without escaping: a constant of the host.
+/// Appends a constant string of the host, without escaping.
 fn quoted(out: &mut Vec<u8>, word: &str) {
     out.push(b'"');
     raw(out, word);

@@ -5,16 +5,16 @@ use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// The sha256 of a call's parameters, or a keyed hash.
+/// The sha256 hash of a call's parameters, or a keyed hash.
 #[derive(Debug, Clone)]
 pub(crate) enum ParamsHash {
     Plain([u8; 32]),
     Keyed([u8; 32]),
-    /// Computed with the first line of the call, outside the turn that waits for it; for small calls only.
+    /// Computed with the first line of the call, outside of the turn that waits for it; for small calls only.
     Later(Arc<Unhashed>),
 }
 
-/// A small call in canonical form.
+/// Canonical form of a small call that is not hashed yet.
 #[derive(Debug, Default)]
 pub(crate) struct Unhashed {
     canonical: Vec<u8>,
@@ -22,24 +22,25 @@ pub(crate) struct Unhashed {
 }
 
 impl Unhashed {
-    /// Covers most calls. Longer ones are hashed at once, so that nothing large is queued.
+    /// Maximum size of a queued call in bytes, which covers most calls. Longer calls are hashed at once, so that nothing large is
+    /// queued.
     pub(super) const MOST: usize = 192;
 }
 
-/// A pool of small calls, reused when their lines are written. Otherwise the calling thread would allocate each and the writing
-/// thread free it, and both would contend for the allocator.
+/// Pool of small calls, reused after their lines are written. Otherwise the calling thread would allocate each one and the
+/// writing thread free it, and both would contend for the allocator.
 #[derive(Default)]
 pub(super) struct CallPool(VecDeque<Arc<Unhashed>>);
 
 impl CallPool {
-    /// More than wait for the writer in a burst.
+    /// Maximum number of pooled calls; more than wait for the writer in a burst.
     const MOST: usize = 1024;
 
-    /// Returns a buffer with the output of `write`, or its hash when it is too long.
+    /// Returns a buffer with the output of `write`, or its hash if the output is too long.
     pub(super) fn hash(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> ParamsHash {
         let mut oldest = self.0.pop_front();
         if oldest.as_mut().is_none_or(|oldest| Arc::get_mut(oldest).is_none()) {
-            // A buffer that is in use goes to the end.
+            // A buffer that is still in use goes to the end.
             self.0.extend(oldest.replace(Arc::default()));
         }
         let mut call = oldest.unwrap_or_default();

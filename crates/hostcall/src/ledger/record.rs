@@ -1,4 +1,4 @@
-//! The records that the lines of a ledger are made of.
+//! Records, from which the lines of a ledger are made.
 
 use super::params_hash::ParamsHash;
 use super::resume::OpenCall;
@@ -19,7 +19,7 @@ pub(super) struct LedgerRecord {
 }
 
 impl LedgerRecord {
-    /// Estimates the memory of its text.
+    /// Estimates the size of the record's text in bytes.
     pub(super) fn bytes(&self) -> usize {
         match &self.body {
             RecordBody::Start { start, decided } => {
@@ -42,7 +42,7 @@ fn bytes_of(value: &Value) -> usize {
 }
 
 pub(super) enum RecordBody {
-    /// The start of a call: one line, or two with a decision.
+    /// Start of a call: one line, or two with a decision.
     Start {
         start: CallStart,
         decided: Option<DecisionRecord>,
@@ -72,11 +72,11 @@ pub(super) struct EventBody {
 #[derive(Debug, Clone)]
 pub(crate) struct CallFacts {
     pub(crate) call_id: CallId,
-    /// `unknown` for a method without a connector: an extension cannot write arbitrary text here.
+    /// Method of the call; `unknown` if it has no connector, so that an extension cannot write arbitrary text here.
     pub(crate) method: Method,
-    /// The derived capability, `unknown` when the call is malformed.
+    /// The derived capability; `unknown` if the call is malformed.
     pub(crate) capability: &'static str,
-    /// `None` for parameters that are too large.
+    /// Hash of the parameters; `None` if they are too large.
     pub(crate) params_hash: Option<ParamsHash>,
 }
 

@@ -7,41 +7,41 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
-/// The state of a ledger that is continued.
+/// State of a ledger that is continued.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resumed {
     /// Chain position of the next line.
     pub head: ChainHead,
     /// Calls without an end, oldest first; empty after a clean shutdown.
     pub open: Vec<OpenCall>,
-    /// Bytes of a torn line that was cut off.
+    /// Number of bytes of a torn line that were cut off.
     pub torn: u64,
 }
 
-/// A call with a start and without an end.
+/// A call with a start but without an end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenCall {
     /// Extension of the call.
     pub extension_id: String,
     /// Id of the call.
     pub call_id: String,
-    /// Artifact id of its first line.
+    /// Artifact id from the first line of the call.
     pub artifact_id: Option<String>,
-    /// Tool call id of its first line.
+    /// Tool call id from the first line of the call.
     pub tool_call_id: Option<String>,
-    /// Event id of its first line.
+    /// Event id from the first line of the call.
     pub event_id: Option<String>,
-    /// Capability of its first line.
+    /// Capability from the first line of the call.
     pub capability: String,
-    /// Method of its first line.
+    /// Method from the first line of the call.
     pub method: String,
-    /// Hash of its first line.
+    /// Hash of the parameters from the first line of the call.
     pub params_hash: Option<String>,
-    /// Whether that hash is keyed.
+    /// Whether `params_hash` is keyed.
     pub params_hash_keyed: bool,
 }
 
-/// Matches starts and ends of calls over the lines of a ledger.
+/// Matches starts and ends of calls in the lines of a ledger.
 #[derive(Debug, Default)]
 pub(super) struct OpenCallTracker {
     open: BTreeMap<(String, String), Vec<(u64, OpenCall)>>,
@@ -49,7 +49,7 @@ pub(super) struct OpenCallTracker {
 }
 
 impl OpenCallTracker {
-    /// Takes a line; fails when it ends a call that is not open.
+    /// Processes a line; fails if the line ends a call that is not open.
     pub(super) fn take(&mut self, entry: &LogEntry) -> Result<(), String> {
         let starts = match entry.event.as_str() {
             "host_call.start" => true,
@@ -58,7 +58,7 @@ impl OpenCallTracker {
         };
         let ids = &entry.correlation;
         let Some(call_id) = &ids.host_call_id else {
-            return Err(format!("{} names no call", entry.event));
+            return Err(format!("{} has no call id", entry.event));
         };
         let key = (ids.extension_id.clone(), call_id.clone());
         if starts {
@@ -82,7 +82,7 @@ impl OpenCallTracker {
         let Some(open) = self.open.get_mut(&key) else {
             return Err(format!("ends the call {call_id:?}, which is not open"));
         };
-        // A second call under an open id is refused at once: both are open then, and differ in their parameters.
+        // A second call under an open id is refused at once: until then both are open, and differ in their parameters.
         let at = open.iter().position(|(_, call)| call.params_hash.as_deref() == hash).unwrap_or(0);
         open.remove(at);
         if open.is_empty() {
@@ -107,7 +107,7 @@ pub(super) fn open_calls(readers: impl IntoIterator<Item = io::Result<impl BufRe
         let mut reader = reader?;
         let mut line = Vec::new();
         while read_line(&mut reader, &mut line)? > 0 {
-            // Most lines are decisions and events; only those about calls are parsed.
+            // Most lines are decisions and events; only lines about calls are parsed.
             let about_call = line.windows(11).take(256).any(|window| window == b"\"host_call.");
             if about_call && let Ok(entry) = serde_json::from_slice::<LogEntry>(&line) {
                 let _ = calls.take(&entry);

@@ -1,11 +1,11 @@
-//! The interface of the storage of a ledger.
+//! The interface for storing a ledger.
 
 use super::chain::ChainHead;
 use std::io;
 
 /// The destination of lines. One call appends whole lines, each with its line feed.
 pub trait LedgerSink: Send + Sync {
-    /// Appends lines. After an error none of `lines` counts as written, and they are passed again.
+    /// Appends lines. After an error none of `lines` counts as written, and the ledger passes them again.
     fn append(&self, lines: &[u8]) -> io::Result<()>;
 
     /// Makes the appended lines durable.
@@ -13,8 +13,8 @@ pub trait LedgerSink: Send + Sync {
         Ok(())
     }
 
-    /// Returns lines that will be removed to free space: the ledger records that first, and the sink removes them after the next
-    /// append. Each is returned once.
+    /// Returns lines that will be removed to free space. The ledger records them first, and the sink removes them after the next
+    /// append. Each removal is returned once.
     fn pruning(&self) -> Option<Pruned> {
         None
     }

@@ -36,7 +36,7 @@ fn any_changed_byte_removed_repeated_or_moved_line_is_named() {
         let mut changed = good.clone();
         changed[at] ^= 1;
         let result = verify(&*changed);
-        // Only the last line feed may be lost undetected: the line then counts as torn.
+        // Only a removed last line feed may pass as valid: the line then counts as torn.
         assert!(result.is_err() || result.is_ok_and(|verified| verified.torn || verified.lines != 5), "byte {at}");
     }
 }
@@ -208,7 +208,7 @@ fn parameters_with_secrets_are_hashed_under_the_key_of_the_installation() {
     assert!(!a.is_keyed() && !b.is_keyed() && a.digest() == b.digest());
 }
 
-/// The hash is the same whether the turn computes it, because of its size, or the writer does.
+/// The hash is the same whether the turn computes it (for a large call) or the writer does.
 #[test]
 fn a_hash_is_that_of_the_canonical_call_however_long_it_is() {
     for length in [0, 1, 100, 150, 151, 152, 153, 154, 155, 160, 200, 10_000] {
@@ -230,14 +230,14 @@ fn a_full_queue_is_written_when_the_writer_is_late() {
     assert_eq!(verify(&*sink.bytes()).unwrap().lines, MAX_QUEUE as u64);
 }
 
-/// The writer is signalled and has not run yet, so records stay queued.
+/// The writer is signalled but has not run yet, so records stay queued.
 #[test]
 fn a_working_sink_gets_every_line() {
     let sink = MemorySink::new();
     let (ledger, caller) = ledger(LedgerOptions::default(), sink.clone());
     let _late = ledger.writer();
     let records = MAX_QUEUE - 1;
-    // The records are fewer than may be queued, and their lines exceed one append.
+    // The number of records is below the limit of the queue, but their lines exceed one append.
     let text = "x".repeat(MAX_UNWRITTEN / 2 / records);
     for n in 0..records {
         let data = Map::from_iter([("n".to_owned(), json!(n)), ("text".to_owned(), json!(text))]);
@@ -251,7 +251,7 @@ fn a_working_sink_gets_every_line() {
     assert!(!String::from_utf8(lines).unwrap().contains("ledger.dropped"));
 }
 
-/// A thread that adds more than the queue may hold writes itself, which bounds the host's memory.
+/// A thread that adds more than the queue may contain writes the records itself, which bounds the host's memory.
 #[test]
 fn long_texts_are_written_within_the_memory_limit() {
     let sink = MemorySink::new();

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufRead, Read};
 
-/// Longest line, in bytes, before the file counts as broken.
+/// Maximum length of a line in bytes; a file with a longer line counts as broken.
 const MAX_LINE_BYTES: u64 = 4 * LONGEST_LINE as u64;
 /// Event at the start of a ledger whose first lines were removed to free space.
 pub(super) const PRUNED: &str = "ledger.pruned";
@@ -27,7 +27,7 @@ pub struct Verified {
     pub head: ChainHead,
     /// Whether the last line has no line feed, because its write was interrupted. It is not counted.
     pub torn: bool,
-    /// Number of the first line; more than 0 when older ones were removed to free space and the ledger says so.
+    /// Number of the first line; more than 0 if older lines were removed to free space and the ledger records the removal.
     pub first: u64,
 }
 
@@ -59,9 +59,9 @@ pub struct Audit {
     pub calls: u64,
     /// Calls without an end.
     pub open: Vec<OpenCall>,
-    /// Number of records beyond a rate limit, which have no line of their own.
+    /// Number of records beyond a rate limit, which have no line.
     pub counted: u64,
-    /// Kinds whose count was never written, because the host was killed.
+    /// Number of kinds whose count was never written, because the host was killed.
     pub uncounted: u64,
 }
 
@@ -75,8 +75,8 @@ pub fn verify_parts(readers: impl IntoIterator<Item = io::Result<impl BufRead>>)
     read(readers, &mut |_| Ok(()))
 }
 
-/// Verifies a ledger, and matches the lines of each call (invariant N2): every end has a start and occurs once, and no line has
-/// parameters.
+/// Verifies a ledger, and matches the lines of each call (invariant N2): every end has a start and occurs once, and no line
+/// contains parameters.
 pub fn audit(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> Result<Audit, BrokenLine> {
     let mut calls = OpenCallTracker::default();
     let (mut began, mut counted) = (0, 0);
@@ -99,14 +99,14 @@ pub fn audit(readers: impl IntoIterator<Item = io::Result<impl BufRead>>) -> Res
     Ok(Audit { verified, calls: began, open: calls.open(), counted, uncounted: counting.len() as u64 })
 }
 
-/// Returns the members that both lines of a count share.
+/// Returns the members that the first and the last line of a count share.
 fn counted_kind(entry: &LogEntry) -> Vec<String> {
     let facts = ["counts", "method", "capability", "rule", "reason"].into_iter();
     let said = facts.map(|key| entry.data.get(key).and_then(Value::as_str).unwrap_or_default().to_owned());
     std::iter::once(entry.correlation.extension_id.clone()).chain(said).collect()
 }
 
-/// Reads one line into `line`, with its line feed if there is one; returns 0 at the end.
+/// Reads one line into `line`, including its line feed if there is one; returns 0 at the end.
 pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     line.clear();
     reader.take(MAX_LINE_BYTES).read_until(b'\n', line)
@@ -117,7 +117,7 @@ fn read(
     each: &mut dyn FnMut(&LogEntry) -> Result<(), String>,
 ) -> Result<Verified, BrokenLine> {
     let mut head: Option<ChainHead> = None;
-    // Set when the ledger does not begin with line 0, until the line that explains it.
+    // Set if the ledger does not begin with line 0, until the line that explains it.
     let mut expected_prune: Option<ChainHead> = None;
     let mut verified = Verified { lines: 0, head: ChainHead::default(), torn: false, first: 0 };
     let mut place = (0, 0);
@@ -128,7 +128,7 @@ fn read(
             return Err(BrokenLine {
                 part: place.0,
                 line: place.1 + 1,
-                problem: "is torn, and others follow".to_owned(),
+                problem: "is incomplete, but more lines follow".to_owned(),
             });
         }
         place = (part, 0);
@@ -141,7 +141,7 @@ fn read(
             }
             if line.last() != Some(&b'\n') {
                 if line.len() as u64 >= MAX_LINE_BYTES {
-                    return Err(broken("is longer than a line can be".to_owned()));
+                    return Err(broken("exceeds the maximum length of a line".to_owned()));
                 }
                 verified.torn = true;
                 break;
@@ -191,7 +191,7 @@ pub(super) struct ChainLink {
 }
 
 impl ChainLink {
-    /// Parses a line without its line feed. Checks its own hash but not its position.
+    /// Parses a line without its line feed. Checks the line's own hash but not its position.
     pub(super) fn read(line: &[u8]) -> Result<(LogEntry, Self), String> {
         const TAIL: usize = ",\"hash\":\"".len() + 64 + "\"}}}".len();
         let entry: LogEntry = serde_json::from_slice(line).map_err(|error| format!("is not a ledger line: {error}"))?;
@@ -202,7 +202,7 @@ impl ChainLink {
         let text = |key: &str| chain[key].as_str().ok_or_else(|| format!("has no `data.chain.{key}`"));
         let seq = chain["seq"].as_u64().ok_or("has no `data.chain.seq`")?;
         let mut prev = [0; 32];
-        hex::decode_to_slice(text("prev")?, &mut prev).map_err(|_| "has a `prev` that is no hash")?;
+        hex::decode_to_slice(text("prev")?, &mut prev).map_err(|_| "has a `prev` that is not a hash")?;
         let hash = text("hash")?;
         // The hash covers the bytes before it, and is at the very end of the line.
         let Some((covered, tail)) = line.len().checked_sub(TAIL).map(|at| line.split_at(at)) else {

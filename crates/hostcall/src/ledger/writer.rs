@@ -4,11 +4,11 @@ use super::LedgerInner;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// Time that the thread stays awake after a write: waking it costs the turn a system call, so within a burst it is woken once.
+/// Time that the thread stays awake after a write. Waking it costs the turn a system call, so it is woken once within a burst.
 const LINGER: Duration = Duration::from_millis(2);
 
-/// Time for which the busy thread lets records accumulate. Without a pause it takes each record at once: both threads then
-/// contend for the same memory, and the file is written for every call.
+/// Time for which the busy thread lets records accumulate. Without this pause it would take each record at once: both threads
+/// would contend for the same memory, and the file would be written for every call.
 const GATHER: Duration = Duration::from_micros(100);
 
 /// Wakes the writer.
@@ -20,7 +20,7 @@ pub(super) struct WriterSignal {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum WriterState {
-    /// No thread writes.
+    /// No writer thread exists.
     #[default]
     Absent,
     /// The thread waits to be woken.
@@ -32,7 +32,7 @@ enum WriterState {
 }
 
 impl WriterSignal {
-    /// Wakes the writer; returns `false` when there is none.
+    /// Wakes the writer; returns `false` if there is none.
     pub(super) fn wake(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match *state {
@@ -51,7 +51,7 @@ impl WriterSignal {
     }
 }
 
-/// Makes lines of records and writes them.
+/// Formats records as lines and writes them.
 ///
 /// ```
 /// # use pijs_hostcall::ledger::{Ledger, LedgerOptions, MemorySink};
@@ -83,7 +83,7 @@ impl LedgerWriter {
         Self { ledger, signal }
     }
 
-    /// Writes until the ledger is dropped. Errors are kept for the next flush. After a panic the turns write the ledger
+    /// Writes until the ledger is dropped. Errors are kept for the next flush. If the thread panics, the turns write the ledger
     /// themselves.
     pub fn run(self) {
         let _leaves = AbsentOnDrop(Arc::clone(&self.signal));
@@ -98,7 +98,7 @@ impl LedgerWriter {
                     let Some(inner) = self.ledger.upgrade() else { return };
                     let _ = inner.write();
                     let idle = inner.queue().records.is_empty();
-                    // This may be the last handle, whose drop takes the state's lock.
+                    // This may be the last handle, whose drop locks the state.
                     drop(inner);
                     state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
                     if *state == WriterState::Awake {
@@ -120,7 +120,7 @@ impl LedgerWriter {
     }
 }
 
-/// Marks the writer as absent when it ends for any reason.
+/// Marks the writer as absent when its thread ends for any reason.
 struct AbsentOnDrop(Arc<WriterSignal>);
 
 impl Drop for AbsentOnDrop {

@@ -1,8 +1,8 @@
 //! Data of an extension in the extensions folder.
 //!
-//! Extensions may not write where pi looks for extensions, because files there run at the next start. Yet many keep their data
-//! there: `extensions/NAME/config.json`, `extensions/NAME.json`, `extensions/NAME/logs/debug.jsonl`. Such files are data by their
-//! names, no loader takes them for code, and a package may write them under its own name.
+//! Extensions may not write where pi looks for extensions, because files there run at the next start. Yet many extensions store
+//! their data there: `extensions/NAME/config.json`, `extensions/NAME.json`, `extensions/NAME/logs/debug.jsonl`. The names of such
+//! files identify them as data: no loader runs them. A package may write such files under its own name.
 
 use crate::subject::Access;
 use std::ffi::OsStr;
@@ -44,19 +44,19 @@ const ASIDE: &[&str] = &["tmp", "temp", "bak", "backup", "old", "new", "swp", "c
 const MANIFESTS: &[&str] = &["extension.json", "package.json", "tsconfig.json", "jsconfig.json"];
 
 /// Returns whether the path `names` in an `extensions` folder is data of the package at `root`, or a folder that is created for
-/// it.
+/// such data.
 pub(super) fn is_own_data(names: &[&OsStr], root: &Path, access: Access) -> bool {
     let Some(names) = names.iter().map(|name| name.to_str()).collect::<Option<Vec<&str>>>() else { return false };
     let Some(own) = own_name(root) else { return false };
     match *names.as_slice() {
-        // The folder itself, where it does not exist yet.
+        // Allows creating the folder itself if it does not exist.
         [] => access == Access::Make,
         [file] => (is_data(file) && is_own(stem(file), own)) || (access == Access::Make && is_own(file, own)),
         [folder, .., last] => is_own(folder, own) && (is_data(last) || access == Access::Make && !last.contains('.')),
     }
 }
 
-/// Returns the name of a package's data: that of an installed package, or of a folder among the extensions.
+/// Returns the name for a package's data: the name of an installed package, or of a folder among the extensions.
 pub(super) fn own_name(root: &Path) -> Option<&str> {
     let holder = root.parent()?;
     let is_scope = |name: &OsStr| name.as_encoded_bytes().starts_with(b"@");
@@ -65,7 +65,8 @@ pub(super) fn own_name(root: &Path) -> Option<&str> {
     root.file_name()?.to_str().filter(|name| is_package && !name.starts_with('.'))
 }
 
-/// Returns the extension of a name in an extensions folder: a folder that pi loads, or a file. A folder with data only is none.
+/// Returns the extension with a name in an extensions folder: a folder that pi loads, or a file. A folder with data only is not
+/// an extension.
 pub(super) fn extension_called(extensions: &Path, name: &str) -> Option<PathBuf> {
     const ENTRIES: &[&str] = &["extension.json", "index.js", "index.ts", "package.json"];
     const ENDINGS: &[&str] = &["js", "mjs", "ts"];
@@ -88,7 +89,7 @@ pub(super) fn stem(file: &str) -> &str {
     file.split_once('.').map_or(file, |(stem, _)| stem)
 }
 
-/// Returns whether the first suffix is one of data, and each further one is that of a temporary or backup file.
+/// Returns whether the first suffix is a suffix of data files, and each further one is the suffix of a temporary or backup file.
 fn is_data(file: &str) -> bool {
     let is_manifest = MANIFESTS.iter().any(|manifest| file.eq_ignore_ascii_case(manifest));
     let mut suffixes = file.strip_prefix('.').unwrap_or(file).split('.').skip(1);
@@ -98,14 +99,14 @@ fn is_data(file: &str) -> bool {
         && suffixes.all(|suffix| DATA.contains(&suffix) || is_aside(suffix))
 }
 
-/// Returns whether one suffix is both: `json-tmp`, `json~`.
+/// Returns whether one suffix marks both a data file and a backup: `json-tmp`, `json~`.
 fn data_aside(suffix: &str) -> bool {
     let end = suffix.find(['~', '-', '_']).unwrap_or(suffix.len());
     let (kind, rest) = suffix.split_at(end);
     !rest.is_empty() && DATA.contains(&kind) && (rest == "~" || is_aside(&rest[1..]))
 }
 
-/// Returns whether a suffix is that of a temporary or backup file: `tmp`, `tmp-1f2e`, `1700000000`, a UUID.
+/// Returns whether a suffix is the suffix of a temporary or backup file: `tmp`, `tmp-1f2e`, `1700000000`, a UUID.
 fn is_aside(suffix: &str) -> bool {
     let is_mark = |mark: &&str| {
         suffix
@@ -115,8 +116,8 @@ fn is_aside(suffix: &str) -> bool {
     ASIDE.iter().any(is_mark) || is_number(suffix)
 }
 
-/// Returns whether text is digits, possibly hexadecimal with dashes, with at least one that is no letter: no loader has such a
-/// suffix.
+/// Returns whether a text consists of digits, possibly hexadecimal with dashes, with at least one that is not a letter. No loader
+/// uses such a suffix.
 fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'_'))
         && text.bytes().any(|byte| byte.is_ascii_digit())

@@ -1,7 +1,7 @@
 //! State of PiJS in configurable locations: the artifact cache with its key, ledgers, sessions, temporary files.
 //!
-//! [`tables`](super::tables) lists names below pi's own folders. Variables, options and symbolic links move them to other
-//! folders, which the starter of a session lists in an [`OwnState`]. In a shared folder (the project, the home, a temporary
+//! [`tables`](super::tables) lists names below pi's own folders. Variables, options and symbolic links move this state to other
+//! folders; whoever starts a session lists those in an [`OwnState`]. In a shared folder (the project, the home, a temporary
 //! folder, or a parent of one) only `.jsonl` files, the format of sessions and ledgers, and the marks of open ledgers are
 //! protected.
 
@@ -15,33 +15,33 @@ use std::path::{Path, PathBuf};
 pub(crate) const LEDGER_MARKS: &str = ".open";
 
 /// Files and folders outside of pi's own folders that are protected in every mode. All paths are absolute; each is listed under
-/// every name that resolves to it, the canonical one included. Empty by default.
+/// every name that resolves to it, including the canonical name. Empty by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnState {
-    /// Neither readable nor writable, with everything below: the cache, the key, targets of links in pi's folders.
+    /// Paths that cannot be read or written, with everything below: the cache, the key, targets of links in pi's folders.
     pub closed: Vec<PathBuf>,
-    /// The subset of `closed` that links in the home point to: keys and credentials.
+    /// Subset of `closed` that links in the home point to: keys and credentials.
     pub credentials: Vec<PathBuf>,
-    /// The subset of `closed` that is PiJS's own: no program of an extension reads or writes it.
+    /// Subset of `closed` that belongs to PiJS: no program of an extension can read or write it.
     pub closed_to_programs: Vec<PathBuf>,
-    /// Settings of PiJS that links in its folders point to: no program of an extension writes them.
+    /// Settings of PiJS that links in its folders point to: no program of an extension can write them.
     pub unwritten_by_programs: Vec<PathBuf>,
-    /// Not writable, with everything below: settings that links in pi's folders point to.
+    /// Paths that cannot be written, with everything below: settings that links in pi's folders point to.
     pub unwritten: Vec<PathBuf>,
-    /// Not writable themselves: symbolic links on the way to the others.
+    /// Symbolic links on the way to the other paths; the links themselves cannot be written.
     pub links: Vec<PathBuf>,
-    /// Folders of extensions that links in pi's folders point to. Packages keep data there, as in `extensions`.
+    /// Folders of extensions that links in pi's folders point to. Packages store data there, as in `extensions`.
     pub extensions: Vec<PathBuf>,
-    /// Package stores that links in pi's folders point to. They are closed; a package reads its own files in them.
+    /// Package stores that links in pi's folders point to. They are closed, except that a package reads its own files.
     pub stores: Vec<PathBuf>,
     /// Ledger folders.
     pub ledgers: Vec<PathBuf>,
     /// Session folders, protected like `sessions` in the agent folder.
     pub sessions: Vec<PathBuf>,
     /// Code and texts that run later, with everything below: extensions that are loaded from paths, skills that links in pi's
-    /// folders point to. An extension may write its own.
+    /// folders point to. An extension may write its own files.
     pub runs_later: Vec<PathBuf>,
-    /// Session files elsewhere. Next to one of them, other `.jsonl` files need grants that name them.
+    /// Session files in other folders. Next to one of them, other `.jsonl` files need grants that name them.
     pub session_files: Vec<PathBuf>,
 }
 
@@ -60,7 +60,7 @@ impl Places {
         self
     }
 
-    /// Returns the session folder that contains a path, or is that path: `sessions` of the agent folder, or another one.
+    /// Returns the session folder that contains a path, or that the path names: `sessions` of the agent folder, or another one.
     pub fn session_folder_of(&self, path: &Path) -> Option<PathBuf> {
         let usual = self.sessions();
         if below(path, &usual).is_some() {
@@ -84,7 +84,7 @@ impl Places {
         }
     }
 
-    /// Returns whether a path is closed for another reason than being in a session folder.
+    /// Returns whether a path is closed for a reason other than being in a session folder.
     pub(crate) fn is_closed(&self, path: &Path) -> bool {
         let own = &self.own;
         guard!(PlacesOwnState)
@@ -94,7 +94,7 @@ impl Places {
                 || own.ledgers.iter().any(|folder| self.is_ledger(path, folder)))
     }
 
-    /// Returns the protection of a path with state of PiJS. `own_folder` is the caller's folder that contains the path.
+    /// Returns the protection of a path as state of PiJS. `own_folder` is the caller's folder that contains the path.
     pub(super) fn own_protection(&self, path: &Path, own_folder: Option<&Path>) -> Protection {
         let own = &self.own;
         if self.is_closed(path) || self.other_session_folder_of(path).is_some() || self.is_session_file(path) {
@@ -115,7 +115,7 @@ impl Places {
         }
     }
 
-    /// Returns whether a path is part of an extension that is loaded from a file or folder. In a shared folder only code is.
+    /// Returns whether a path is part of an extension that is loaded from a file or folder. In a shared folder only code counts.
     fn is_loaded_from(&self, path: &Path, kept: &Path) -> bool {
         below(path, kept).is_some_and(|mut rest| {
             !self.is_shared(kept)
@@ -144,7 +144,7 @@ impl Places {
         !self.is_shared(folder) || (rest.next().is_some_and(is_lines) && rest.next().is_none())
     }
 
-    /// Returns whether a folder holds other things than state of PiJS.
+    /// Returns whether a folder also contains files other than state of PiJS.
     pub(super) fn is_shared(&self, folder: &Path) -> bool {
         [&self.project, &self.home, &self.temp, &self.agent_dir].into_iter().any(|used| below(used, folder).is_some())
     }
@@ -162,7 +162,7 @@ pub(crate) fn without_aside(path: &Path) -> PathBuf {
     ends.map_or_else(|| path.to_owned(), |at| path.with_file_name(&name[..at]))
 }
 
-/// Returns the session file that a tape beside it belongs to: `x.jsonl` for `x.jsonl.tape` and `x.jsonl.2.tape`.
+/// Returns the session file of a tape next to it: `x.jsonl` for `x.jsonl.tape` and `x.jsonl.2.tape`.
 fn without_tape(path: &Path) -> PathBuf {
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let lower = name.to_ascii_lowercase();
@@ -178,15 +178,15 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
 
 const LINES: &[u8] = b".jsonl";
 
-/// Returns whether a name is that of a JSON Lines file, or of a copy of one.
+/// Returns whether a name is the name of a JSON Lines file, or of a copy of one.
 pub(crate) fn is_lines(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     let ends = |at: usize| matches!(name.get(at + LINES.len()), None | Some(b'.'));
     name.windows(LINES.len()).enumerate().any(|(at, part)| part.eq_ignore_ascii_case(LINES) && ends(at))
 }
 
-/// Returns whether a path contains a temporary file or folder of PiJS: of state that is being replaced, of installs and of
-/// builds. Recognized by name in any folder.
+/// Returns whether a path contains a temporary file or folder of PiJS, from a replacement of state, an install or a build. Such
+/// names are recognized in any folder.
 fn is_temporary(path: &Path) -> bool {
     path.iter().any(|name| name.to_str().is_some_and(|name| Owner::of(name).is_some()))
 }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_folder_that_others_use_only_the_files_of_lines_are_closed() {
+    fn in_a_shared_folder_only_json_lines_files_are_closed() {
         let own = OwnState {
             sessions: at(&["/projects/app", "/data/sessions"]),
             ledgers: at(&["/home/me"]),

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 /// The paths that a program cannot access; all absolute, each with everything below.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramView {
-    /// Neither readable nor writable.
+    /// Paths that can neither be read nor written.
     pub closed: Vec<PathBuf>,
-    /// Readable, not writable.
+    /// Paths that can be read, but not written.
     pub unwritten: Vec<PathBuf>,
 }
 
@@ -28,7 +28,7 @@ impl Places {
     /// Returns the paths that no program of an extension can access: keys, grants, sessions, ledgers, packages and settings of
     /// PiJS.
     ///
-    /// Without the folders of a project, because programs work there, and without sessions and ledgers in the project or in the
+    /// Excludes the folders of a project, because programs work there, and sessions and ledgers in the project or in the
     /// temporary folder.
     pub fn program_view(&self) -> ProgramView {
         let mut view = ProgramView::default();
@@ -36,7 +36,7 @@ impl Places {
             let agent = AGENT_FOLDER.iter().filter(|_| folder == self.agent_dir);
             for (name, protection) in PI_FOLDER.iter().chain(agent) {
                 match protection {
-                    // Programs of packages lie in stores.
+                    // Stores are excluded, because they contain programs of packages.
                     Protection::All if !STORES.contains(name) => view.closed.push(folder.join(name)),
                     Protection::None => {}
                     // No program of an extension writes files in pi's own folders that run later or become part of prompts.
@@ -63,20 +63,20 @@ impl Places {
     }
 
     /// Returns files in the home that run by themselves or configure programs that do: start files of shells, folders of
-    /// programs, settings of git and editors. Programs without a need for credentials cannot write them.
+    /// programs, settings of git and editors. Programs that do not need credentials cannot write these files.
     pub fn runs_in_home(&self) -> impl Iterator<Item = PathBuf> {
         let run = HOME.iter().filter(|(_, protection)| *protection != Protection::All);
         run.map(|(name, _)| self.home.join(name))
     }
 
-    /// Returns whether an entry of the home holds settings of programs, or programs, which file tools cannot write.
+    /// Returns whether an entry of the home contains settings of programs, or programs. File tools cannot write such an entry.
     pub fn is_settings_of_home(&self, entry: &Path) -> bool {
         let mut used = [&self.project, &self.temp, &self.agent_dir].into_iter();
         let is_cache = entry.file_name().is_some_and(|name| name == ".cache" || name == ".pi");
         self.is_in_settings(entry) && !is_cache && !used.any(|used| used.starts_with(entry))
     }
 
-    /// Returns whether a folder is or contains state of PiJS, so that no program works in it.
+    /// Returns whether a folder is or contains state of PiJS, so that no program may run in it.
     pub fn holds_own_files(&self, folder: &Path) -> bool {
         let is_worked_in = [&self.project, &self.home, &self.temp].into_iter().any(|used| used.starts_with(folder));
         let ProgramView { closed, unwritten } = self.program_view();

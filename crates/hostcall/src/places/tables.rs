@@ -5,7 +5,7 @@ use super::Protection;
 /// Folders with access to other processes, devices and kernel state.
 pub(super) const SYSTEM: &[&str] = &["/proc", "/sys", "/dev"];
 
-/// Protected in the agent folder only: the ledger. `~/.pi/logs` is not protected.
+/// Names protected in the agent folder only: the ledger. `~/.pi/logs` is not protected.
 pub(super) const AGENT_FOLDER: &[(&str, Protection)] = &[("logs", Protection::All)];
 
 /// Folders of extensions, relative to a `.pi` folder.
@@ -13,10 +13,10 @@ pub(super) const EXTENSIONS: [&str; 2] = ["extensions", "agent/extensions"];
 
 /// Package stores, relative to a `.pi` folder.
 ///
-/// Copies that rummy loads are such packages, too.
+/// The copies that rummy loads are packages as well.
 pub(super) const STORES: [&str; 6] = ["npm", "git", "rummy/stage", "agent/npm", "agent/git", "agent/rummy/stage"];
 
-/// Protected in a `.pi` folder. A name covers everything below it; the name of a closed file also covers its copies
+/// Names protected in a `.pi` folder. A name covers everything below it; the name of a closed file also covers its copies
 /// ([`super::is_aside`]).
 pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("auth.json", Protection::All),
@@ -24,7 +24,7 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("mcp-auth.json", Protection::All),
     // Contains keys, and programs that pi starts by itself.
     ("mcp.json", Protection::All),
-    // Logins of earlier versions, and messages.
+    // Contains logins of earlier versions, and messages.
     ("oauth.json", Protection::All),
     ("pi-debug.log", Protection::All),
     ("sessions", Protection::All),
@@ -50,21 +50,21 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("agent/git", Protection::All),
     ("settings.json", Protection::Write),
     ("settings.json.bak", Protection::Write),
-    // Creating one of these locks out all other writers of the file.
+    // Creating this file locks out all other writers of `auth.json`.
     ("auth.json.lock", Protection::Write),
     ("settings.json.lock", Protection::Write),
     ("agent/auth.json.lock", Protection::Write),
     ("agent/settings.json.lock", Protection::Write),
     ("extensions", Protection::Write),
-    // Programs that pi downloads: its shell looks for programs there first.
+    // Contains programs that pi downloads: its shell looks for programs there first.
     ("bin", Protection::Write),
     // pi's documentation, which prompts refer the model to.
     ("pi", Protection::Write),
     ("agent/pi", Protection::Write),
-    // Copies of plugins from anywhere, and the packages generated from them.
+    // Contains copies of plugins from anywhere, and the packages generated from them.
     ("rummy/stage", Protection::All),
     ("agent/rummy/stage", Protection::All),
-    // Plugins of rummy.
+    // Contains plugins of rummy.
     ("rummy", Protection::Write),
     ("agent/rummy", Protection::Write),
     ("agent/settings.json", Protection::Write),
@@ -81,7 +81,7 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("prompts", Protection::RunsLater),
     // Streamed rules abort replies and inject messages.
     ("rules", Protection::RunsLater),
-    // Key bindings that run commands.
+    // Contains key bindings that run commands.
     ("keybindings.json", Protection::RunsLater),
     ("agent/SYSTEM.md", Protection::RunsLater),
     ("agent/APPEND_SYSTEM.md", Protection::RunsLater),
@@ -94,7 +94,7 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("agent/prompts", Protection::RunsLater),
 ];
 
-/// Protected in the home: keys, credentials, and files that a shell or a desktop runs by itself.
+/// Names protected in the home: keys, credentials, and files that a shell or a desktop runs by itself.
 pub(super) const HOME: &[(&str, Protection)] = &[
     (".ssh", Protection::All),
     (".gnupg", Protection::All),
@@ -184,7 +184,7 @@ pub(super) const HOME: &[(&str, Protection)] = &[
     (".local/share/systemd", Protection::Write),
     (".config/git", Protection::Write),
     (".gitconfig", Protection::Write),
-    // Programs that a shell finds by name, and files that programs run at their start.
+    // Programs that a shell finds by name, and files that programs execute at their start.
     (".local/bin", Protection::RunsLater),
     (".cargo/bin", Protection::RunsLater),
     (".cargo/config", Protection::RunsLater),
@@ -208,8 +208,8 @@ pub(super) const HOME: &[(&str, Protection)] = &[
     (".wgetrc", Protection::RunsLater),
 ];
 
-/// Protected in any folder: folders of version control, and files that tools run by themselves. [`pijs_programs::obeyed`] lists
-/// configuration files and folders of tools.
+/// Names protected in any folder: folders of version control, and files that tools run by themselves. [`pijs_programs::obeyed`]
+/// lists configuration files and folders of tools.
 pub(super) const ANYWHERE: &[(&str, Protection)] = &[
     (".git", Protection::Write),
     (".hg", Protection::Write),

@@ -11,25 +11,26 @@ use std::path::{Path, PathBuf};
 /// A program and its leading arguments.
 #[derive(Debug, Clone)]
 pub(super) struct CommandPattern {
-    /// Variables that may be set, and those that have to be.
+    /// Variables that may be set, and variables that have to be set.
     variables: Vec<VariablePattern>,
     program: String,
     leading: Vec<String>,
     rest: TrailingArguments,
     /// The required working folder, if any.
     folder: CommandFolder,
-    /// The session's folder, if program or arguments name a file relative to it: in another folder they mean another file.
+    /// The session's folder, if the program or an argument names a file relative to it; in another folder it would be another
+    /// file.
     relative_to: Option<PathBuf>,
-    /// Code on standard input, for exact commands only.
+    /// Required code on standard input; for exact commands only.
     input: Input,
 }
 
-/// A program as a call starts it.
+/// Program that a call starts.
 #[derive(Debug, Clone, Copy)]
 pub struct Command<'a> {
-    /// Name or path.
+    /// Name or path of the program.
     pub program: &'a str,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: &'a [&'a str],
     /// Working folder.
     pub folder: &'a Path,
@@ -37,15 +38,15 @@ pub struct Command<'a> {
     pub given: &'a ProgramContext<'a>,
 }
 
-/// The arguments that may follow those in the pattern.
+/// Arguments that may follow the arguments in the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TrailingArguments {
     /// Arguments that run no other program, see [`pijs_programs`].
     Plain,
     /// Any arguments: `git *`.
     Any,
-    /// None: the exact command that the user allowed. Written as an empty word at the end, as in sudo: `git log ""`. Valid in the
-    /// project's folder only, because the same command acts differently in another one.
+    /// No further arguments: the exact command that the user allowed. Written as an empty word at the end, as in sudo: `git log
+    /// ""`. Valid only in the project's folder, because the same command acts differently in another folder.
     None,
 }
 
@@ -54,8 +55,8 @@ enum TrailingArguments {
 enum CommandFolder {
     Any,
     One(PathBuf),
-    /// Any folder, except that a program that obeys files in its folder is limited to the project and to `empty`, the folder in
-    /// which servers of the extension start; `own` is the extension's package in the project.
+    /// Any folder, with one exception: a program that obeys files in its folder is limited to the project and to `empty`, the
+    /// folder in which servers of the extension start. `own` is the extension's package in the project.
     Project {
         project: PathBuf,
         own: Option<PathBuf>,
@@ -66,8 +67,8 @@ enum CommandFolder {
 /// The last word of a pattern without further arguments.
 const EXACT_MARK: &str = "\"\"";
 
-/// Returns the pattern of exactly this program with exactly these arguments; `None` where no pattern expresses it: words are
-/// separated by blanks, and some are special.
+/// Returns the pattern of exactly this program with exactly these arguments; `None` if no pattern expresses it: words are
+/// separated by blanks, and some words are special.
 pub(crate) fn exact_command(variables: &[(String, String)], command: &str, args: &[String]) -> Option<String> {
     let words: Vec<&str> = std::iter::once(command).chain(args.iter().map(String::as_str)).collect();
     let is_other = |word: &&str| {
@@ -91,8 +92,8 @@ pub(crate) fn exact_command(variables: &[(String, String)], command: &str, args:
     Some(words.join(" "))
 }
 
-/// Returns the pattern of this program with its leading arguments, as many as a pattern expresses, and any others after them;
-/// `None` where no pattern expresses the program.
+/// Returns the pattern of this program with as many leading arguments as a pattern expresses, followed by any arguments; `None`
+/// if no pattern expresses the program.
 pub(crate) fn command_with_any_rest(variables: &[(String, String)], command: &str, args: &[String]) -> Option<String> {
     let exact = (0..args.len()).rev().find_map(|count| exact_command(variables, command, &args[..count]))?;
     Some(format!("{} *", exact.trim_end_matches(EXACT_MARK).trim_end()))
@@ -118,23 +119,23 @@ impl CompiledScope {
         Self { commands: Some(vec![pattern]), ..Self::default() }
     }
 
-    /// Returns whether it restricts commands.
+    /// Returns whether the scope restricts commands.
     pub(crate) fn has_commands(&self) -> bool {
         self.commands.is_some()
     }
 
-    /// Returns whether it allows a program with some arguments, by name or by full path.
+    /// Returns whether the scope allows a program with some arguments, by name or by full path.
     pub(crate) fn names_or_covers(&self, program: &Path) -> bool {
         let name = program.file_name().unwrap_or_default();
         let is_it = |pattern: &CommandPattern| Path::new(&pattern.program) == program || *pattern.program == *name;
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(is_it))
     }
 
-    /// Returns whether it covers a program with these arguments. A name without a slash matches only a command without one, which
-    /// the search path resolves; a program elsewhere needs its full path.
+    /// Returns whether the scope covers a program with these arguments. A name without a slash matches only a command without a
+    /// slash, which the search path resolves; a program elsewhere needs its full path.
     ///
-    /// The bare name of a program that can run others (`git -c alias.x='!sh' x`) covers its plain uses; `git *` covers all.
-    /// `folder` matters to exact commands.
+    /// The bare name of a program that can run others (`git -c alias.x='!sh' x`) covers its plain uses; `git *` covers all uses.
+    /// `folder` matters only for exact commands.
     pub fn command(&self, command: &Command<'_>) -> bool {
         let Command { program, args, folder, given } = *command;
         let covers = |pattern: &CommandPattern| {
@@ -164,7 +165,7 @@ impl CompiledScope {
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(refuses))
     }
 
-    /// Returns whether it allows a variable for a covered program.
+    /// Returns whether the scope allows a variable for a covered program.
     pub(crate) fn variable(&self, command: &Command<'_>, variable: &Variable<'_>) -> bool {
         let Command { program, args, folder, .. } = *command;
         let permits = |pattern: &CommandPattern| {
@@ -176,22 +177,22 @@ impl CompiledScope {
         }
     }
 
-    /// Returns whether it covers every use of a program, including other programs that it runs. Neither a plain use nor an exact
-    /// command does, because the configuration of a repository can change its effect.
+    /// Returns whether the scope covers every use of a program, including other programs that it runs. Neither a plain use nor an
+    /// exact command does, because the configuration of a repository can change its effect.
     pub(crate) fn covers_every_use(&self, command: &str, args: &[&str]) -> bool {
         let covers = |pattern: &CommandPattern| pattern.rest == TrailingArguments::Any && pattern.covers(command, args);
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(covers))
     }
 
-    /// Returns whether it covers a program with these arguments by more than a plain use.
+    /// Returns whether the scope covers a program with these arguments by more than a plain use.
     pub(crate) fn means_command(&self, command: &str, args: &[&str]) -> bool {
         let means =
             |pattern: &CommandPattern| pattern.rest != TrailingArguments::Plain && pattern.covers(command, args);
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(means))
     }
 
-    /// Returns whether it names a program by its full path, as a program in a writable folder requires. A relative path is
-    /// relative to the required working folder, or to `project`.
+    /// Returns whether the scope names a program by its full path, which a program in a writable folder requires. A relative path
+    /// is relative to the required working folder, or to `project`.
     pub fn names_program(&self, program: &Path, project: &Path) -> bool {
         let named = |pattern: &CommandPattern| {
             let base = match &pattern.folder {
@@ -223,8 +224,8 @@ fn is_part_of_grant(variable: &Variable<'_>) -> bool {
 }
 
 impl CommandPattern {
-    /// Parses a pattern; `None` without a program. `~` is the home. `own` is the folder of the extension's package inside the
-    /// project, `empty` the one in which its servers start.
+    /// Parses a pattern; returns `None` without a program. `~` is the home. `own` is the folder of the extension's package inside
+    /// the project, `empty` the folder in which its servers start.
     pub(super) fn parse(pattern: &str, places: &Places, own: Option<&Path>, empty: Option<&Path>) -> Option<Self> {
         let project = &*places.project;
         let (variables, words) = split_assignments(pattern);
@@ -273,7 +274,7 @@ impl CommandPattern {
         is_any || self.variables.iter().any(|pattern| pattern.permits(variable)) || !is_part_of_grant(variable)
     }
 
-    /// Returns whether a program may run in a folder. A file that the grant names by a relative path is that of the session's
+    /// Returns whether a program may run in a folder. A file that the grant names by a relative path is the file in the session's
     /// folder. A program that obeys files of its folder may run in the project, outside of the extension's own files. A grant of
     /// an interpreter's bare name has no such limit.
     fn is_in(&self, program: &str, folder: &Path) -> bool {
@@ -286,7 +287,7 @@ impl CommandPattern {
             CommandFolder::Project { project, own, empty } => {
                 let is_meant = self.leading.is_empty() && programs::kind_of(program) == Kind::Interpreter;
                 let is_own = own.as_deref().is_some_and(|own| folder.starts_with(own));
-                // Installed files there belong to packages, too.
+                // Installed files in these folders belong to packages, too.
                 let is_packages =
                     folder.strip_prefix(project).is_ok_and(|rest| rest.iter().any(|name| name == "node_modules"));
                 is_meant

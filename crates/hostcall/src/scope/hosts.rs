@@ -9,22 +9,22 @@ pub(crate) const RAW: &str = "tcp://";
 /// A host pattern.
 #[derive(Debug, Clone)]
 pub(super) struct HostPattern {
-    /// `example.com`, or `.example.com` for its sub-domains, or empty for any.
+    /// `example.com`; `.example.com` for its sub-domains; or empty for any host.
     name: String,
     sub_domains: bool,
     any: bool,
     port: PortPattern,
-    /// Whether it has the prefix `tcp://`: raw connections only.
+    /// Whether the pattern has the prefix `tcp://`, which covers raw connections only.
     raw: bool,
 }
 
 /// The ports of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PortPattern {
-    /// The default port of the scheme.
+    /// Default port of the scheme.
     Usual,
     One(u16),
-    /// `:*`.
+    /// Any port: `:*`.
     All,
 }
 
@@ -36,7 +36,7 @@ impl PortPattern {
 }
 
 impl CompiledScope {
-    /// Returns whether it covers a server. A pattern without a port covers the scheme's default.
+    /// Returns whether the scope covers a server. A pattern without a port covers the scheme's default.
     pub fn host(&self, scheme: &str, host: &str, port: u16) -> bool {
         let fits = |pattern: &HostPattern| (!pattern.raw || scheme == "tcp") && pattern.covers(scheme, host, port);
         self.hosts.as_ref().is_none_or(|patterns| patterns.iter().any(fits))
@@ -48,7 +48,7 @@ impl CompiledScope {
         self.hosts.as_ref().is_some_and(|patterns| patterns.iter().any(fits))
     }
 
-    /// Returns whether a pattern names this address and port, as a private address requires.
+    /// Returns whether a pattern names this address and port, which a private address requires.
     pub fn names_address(&self, address: IpAddr, port: u16) -> bool {
         let name = match address {
             IpAddr::V4(address) => address.to_string(),
@@ -92,7 +92,7 @@ impl HostPattern {
     }
 }
 
-/// Returns whether a host is, by its text, this machine or in its local networks, so that it has to be named.
+/// Returns whether a host is, by its text, this machine or in a local network, so that a grant has to name it.
 pub(crate) fn is_near(host: &str) -> bool {
     match literal(host) {
         Some(IpAddr::V4(address)) => {
@@ -108,8 +108,8 @@ pub(crate) fn is_near(host: &str) -> bool {
     }
 }
 
-/// Returns whether the address inside an IPv4-mapped or similar address is near: `[::ffff:127.0.0.1]`. A connection is decided by
-/// the inner one.
+/// Returns whether the address inside an IPv4-mapped or similar address is near: `[::ffff:127.0.0.1]`. The inner address decides
+/// about a connection.
 pub(crate) fn is_near_inside(host: &str) -> bool {
     literal(host).is_some_and(|address| is_near(&address.to_canonical().to_string()))
 }

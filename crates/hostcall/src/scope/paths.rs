@@ -5,9 +5,9 @@ use crate::places::{Places, is_settings_name, normal};
 use globset::{GlobBuilder, GlobMatcher};
 use std::path::{Path, PathBuf};
 
-/// Longest pattern in bytes, which bounds the cost of compiling one.
+/// Maximum length of a pattern in bytes, which bounds the cost of compiling it.
 pub(super) const MAX_PATTERN_BYTES: usize = 1024;
-/// Maximum of alternatives (`{a,b}`) in a pattern.
+/// Maximum number of alternatives (`{a,b}`) in a pattern.
 pub(super) const MAX_ALTERNATIVES: usize = 8;
 
 /// A path pattern.
@@ -24,7 +24,7 @@ impl CompiledScope {
         Self { paths: Some(paths.into_iter().map(PathPattern::Below).collect()), ..Self::default() }
     }
 
-    /// Returns whether it covers an absolute, normalised path.
+    /// Returns whether the scope covers an absolute, normalised path.
     pub fn path(&self, path: &Path) -> bool {
         self.paths.as_ref().is_none_or(|patterns| {
             patterns.iter().any(|pattern| match pattern {
@@ -34,7 +34,8 @@ impl CompiledScope {
         })
     }
 
-    /// Returns the folder of each pattern that covers a path; `None` for one with wildcards, and for a scope without paths.
+    /// Returns the folder of each pattern that covers a path; the folder is `None` for a pattern with wildcards, and for a scope
+    /// without paths.
     pub(crate) fn patterns_at<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = Option<&'a Path>> {
         let anywhere = self.paths.is_none().then_some(None);
         let patterns = self.paths.iter().flatten().filter_map(move |pattern| match pattern {
@@ -44,12 +45,12 @@ impl CompiledScope {
         anywhere.into_iter().chain(patterns)
     }
 
-    /// Returns whether it restricts paths.
+    /// Returns whether the scope restricts paths.
     pub(crate) fn has_paths(&self) -> bool {
         self.paths.is_some()
     }
 
-    /// Returns whether a pattern without wildcards names exactly this path, as a file that runs later requires.
+    /// Returns whether a pattern without wildcards names exactly this path, which a file that runs later requires.
     pub fn names_path(&self, path: &Path) -> bool {
         self.paths.as_ref().is_some_and(|patterns| {
             patterns.iter().any(|pattern| matches!(pattern, PathPattern::Below(named) if named == path))
@@ -57,7 +58,7 @@ impl CompiledScope {
     }
 
     /// Returns whether a pattern that covers `path` names the entry of `home` that contains it (`~/.config/x/**`) rather than the
-    /// whole home, as a settings folder requires.
+    /// whole home, which a settings folder requires.
     pub(crate) fn names_in_home(&self, path: &Path, home: &Path) -> bool {
         self.paths.as_ref().is_some_and(|patterns| {
             patterns.iter().any(|pattern| match pattern {
@@ -81,7 +82,8 @@ fn begins_in_settings(pattern: &str, home: &Path) -> bool {
     rest.and_then(|rest| rest.split('/').next()).is_some_and(is_settings_name)
 }
 
-/// Escapes a name in a pattern. The library does not escape backslashes, which would escape its own brackets.
+/// Escapes a name in a pattern. The library's escape function leaves backslashes alone, which would escape the brackets that it
+/// adds.
 fn escaped(name: &str) -> String {
     globset::escape(name).replace('\\', "\\\\")
 }

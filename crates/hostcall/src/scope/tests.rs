@@ -1,4 +1,4 @@
-//! Tests compiled scopes: patterns, and the subjects that each covers.
+//! Tests compiled scopes: patterns, and the subjects that each one covers.
 
 use super::paths::{MAX_ALTERNATIVES, MAX_PATTERN_BYTES};
 use super::*;
@@ -60,7 +60,7 @@ fn a_base_folder_with_glob_characters_is_a_name() {
     assert!(!scope.path(Path::new("/projects/ab/x.md")));
 }
 
-/// A backslash escapes in patterns and is a character in names.
+/// A backslash is an escape in patterns, but an ordinary character in names.
 #[test]
 fn a_backslash_in_a_name_is_a_character() {
     let places = Places::new("/projects/a\\b", "/home/me", "/home/me/.pi/agent", "/tmp");
@@ -207,7 +207,7 @@ fn a_program_in_a_writable_folder_is_named_with_its_path() {
 }
 
 #[test]
-fn host_patterns_that_are_no_hosts_are_refused() {
+fn invalid_host_patterns_are_refused() {
     for bad in
         ["", "a@b", ":p@b", "a/b", "a?b", "a#b", "a b", "*.*.com", "ex*mple.com", "https://x", "a:99999", "a:80:80"]
     {
@@ -230,7 +230,7 @@ fn a_command_pattern_is_a_program_and_its_leading_arguments() {
 }
 
 #[test]
-fn a_file_that_a_command_names_is_that_of_the_project() {
+fn a_relative_file_in_a_command_is_the_one_in_the_project() {
     let compile = |command: &str| {
         let scope = Scope { commands: Some(vec![command.to_owned()]), ..Scope::default() };
         CompiledScope::compile(Some(&scope), &places(), Some(Path::new("/projects/app/node_modules/own")))
@@ -370,7 +370,7 @@ fn a_grant_of_the_home_names_none_of_its_settings() {
 }
 
 #[test]
-fn input_that_runs_is_no_plain_use() {
+fn input_that_is_executed_is_not_a_plain_use() {
     let covers = |pattern: &str, program: &str, args: &[&str]| {
         let scope = Scope { commands: Some(vec![pattern.to_owned()]), ..Scope::default() };
         let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
@@ -416,7 +416,7 @@ fn a_pattern_covers_the_variables_it_names() {
 }
 
 #[test]
-fn an_answer_holds_for_the_same_variables_and_input() {
+fn an_answer_applies_to_the_same_variables_and_input() {
     let given =
         |variables: Vec<Variable<'static>>, input| ProgramContext { variables, input, ..ProgramContext::default() };
     let token = Variable::new("sh", "MY_TOKEN", "abc def");
@@ -450,7 +450,7 @@ fn a_grant_covers_one_tool_of_a_server_or_all_of_them() {
 }
 
 #[test]
-fn a_tool_is_a_tool_and_no_other() {
+fn a_grant_of_a_tool_covers_only_that_tool() {
     let scope = CompiledScope::exactly_tool("weather");
     assert!(scope.tool("weather") && !scope.tool("deploy") && CompiledScope::default().tool("deploy"));
 }
