@@ -1,11 +1,12 @@
 //! Runs work on dedicated threads: asynchronous work for a synchronous call, and blocking work for an asynchronous call.
 //!
-//! A thread that the system cannot start is reported to the caller as `EAGAIN`, which may be retried.
+//! If the system cannot start a thread, the caller gets `EAGAIN` and may retry.
 
 use pijs_protocol::{ErrorCode, HostcallError};
 use std::io;
 
-/// Runs `work` to completion on a dedicated thread. The calling thread may belong to a tokio runtime, which must not block.
+/// Runs `work` to completion on a dedicated thread, because the calling thread may belong to a tokio runtime, on which `block_on`
+/// panics.
 pub(crate) fn block_on<T: Send>(
     work: impl Future<Output = Result<T, HostcallError>> + Send,
 ) -> Result<T, HostcallError> {
@@ -23,7 +24,7 @@ pub(crate) fn block_on<T: Send>(
     })
 }
 
-/// Runs blocking `work` on a dedicated thread. `spawn_blocking` is not used, since it panics when the system refuses a thread.
+/// Runs blocking `work` on a dedicated thread. `spawn_blocking` is not used, because it panics if the system refuses a thread.
 pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // The receiver may have been dropped.
@@ -31,7 +32,7 @@ pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + S
     receiver.await.map_err(|_| io::Error::other("the connector panicked; this is a bug in the host"))
 }
 
-/// Converts a failure to start a thread: `EAGAIN` when resources are short, otherwise `internal`.
+/// Converts a failure to start a thread: `EAGAIN` if resources are exhausted, otherwise `internal`.
 pub(crate) fn thread_error(error: &io::Error) -> HostcallError {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => {

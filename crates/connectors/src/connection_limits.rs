@@ -1,9 +1,9 @@
 //! Limits the connections, name lookups and decoder memory of extensions.
 //!
 //! Extensions open connections, and name servers decide how long a lookup takes. So each extension has a quota of the process's
-//! open files and of lookup threads, and all extensions together have a larger one; the rest is for workers, the model's
-//! connection and the host's own files. A request waits for its quota; a connection that an extension opens by itself fails with
-//! `EMFILE` instead. A coded body is decoded when memory for the decoder is available.
+//! open files and of lookup threads, and all extensions together have a larger quota of open files; the other files remain for
+//! workers, the model's connection and the host. A request waits for its quota; a connection that an extension opens by itself
+//! fails with `EMFILE` instead. A response with a content coding is decoded once memory for the decoder is available.
 
 use crate::http::address::Resolver;
 use crate::lookups::{Lookups, TooManyNames};
@@ -14,19 +14,21 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Most connections of one extension, where the process may have many more files.
+/// Maximum number of connections of one extension, if the process may open many more files.
 const MAX_CONNECTIONS: usize = 1024;
-/// Divisors of the process's limit on open files: the part for the connections of one extension, and the part for those of all.
+/// The connections of one extension may use 1/8 of the process's limit on open files.
 const SHARE_OF_ONE: usize = 8;
+/// The connections of all extensions may use 1/4 of the process's limit on open files.
 const SHARE_OF_ALL: usize = 4;
-/// Least number of connections, for a process with a very low limit on open files.
+/// Minimum quota of connections, even if the process has a very low limit on open files.
 const LEAST_CONNECTIONS: usize = 4;
-/// Limit on open files from which idle connections may be kept for the next request.
+/// Idle connections are kept for the next request only if the process may open at least this many files.
 const MANY_FILES: usize = 16_384;
-/// Concurrent lookups of one extension. Each occupies a thread that cannot be stopped.
+/// Maximum number of concurrent lookups of one extension. Each occupies a thread that cannot be stopped.
 const CONCURRENT_LOOKUPS: usize = 8;
-/// Bytes of memory for the decoders of one extension, as much as a realm has, and the unit in which they are counted.
+/// Maximum memory in bytes for the decoders of one extension: as much as a realm has.
 const DECODER_BYTES: usize = 256 << 20;
+/// Unit in bytes in which the memory of decoders is counted.
 const DECODER_UNIT: usize = 64 << 10;
 
 /// Limits of all extensions.
@@ -34,7 +36,7 @@ pub(crate) struct ConnectionLimits {
     files: usize,
     all: Arc<Semaphore>,
     by_extension: Mutex<BTreeMap<ExtensionId, ExtensionLimits>>,
-    /// Kept when an extension restarts.
+    /// Names looked up so far; kept when an extension restarts.
     lookups: Lookups,
 }
 
@@ -110,12 +112,12 @@ impl ConnectionLimits {
         self.of(extension).decoders.acquire_many_owned(units).await.ok()
     }
 
-    /// Returns how many idle connections to one server may stay open. Idle connections are not counted.
+    /// Returns how many idle connections to one server may stay open. Idle connections do not count toward the quota.
     pub(crate) fn max_idle(&self) -> usize {
         if self.files < MANY_FILES && guard!(NetConnections) { 0 } else { usize::MAX }
     }
 
-    /// Resolves a name. A lookup whose caller no longer waits keeps its slot until it ends.
+    /// Resolves a name. A lookup keeps its slot until it ends, even if the caller no longer waits for it.
     pub(crate) async fn look_up(
         &self,
         extension: &ExtensionId,

@@ -1,7 +1,7 @@
 //! Serves environment variables by name.
 //!
-//! The host reads the values at its start. When the gate allows the call for some of its names only, the other variables appear
-//! unset; when it allows none, the call is denied.
+//! The host reads the values when it starts. If the gate allows only some of the requested names, the other variables appear
+//! unset; if it allows none of them, the call is denied.
 
 use pijs_hostcall::{BoxFuture, ChunkSink, Connector, Output, Request};
 use pijs_protocol::call::{EnvCall, VariableNames};
@@ -9,14 +9,14 @@ use pijs_protocol::{HostcallError, TypedCall};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Answers `env.get`.
+/// Serves the `env.get` method.
 #[derive(Debug, Clone)]
 pub struct EnvConnector {
     variables: BTreeMap<String, String>,
 }
 
 impl EnvConnector {
-    /// Serves these variables.
+    /// Creates a connector that serves these variables.
     pub fn new(variables: BTreeMap<String, String>) -> Self {
         Self { variables }
     }

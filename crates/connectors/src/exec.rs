@@ -1,13 +1,13 @@
-//! Runs programs without a shell, and ends them together with everything they started.
+//! Runs programs without a shell, and stops each together with all processes that it started.
 //!
 //! The program's name is looked up in a search path that extensions cannot write to ([`program`]); arguments are passed verbatim;
-//! the environment is an allow list ([`mod@environment`]); the working folder is opened before it is decided. Each program runs
-//! under a supervisor ([`supervisor`]), so that a deadline, a cancellation and the end of the extension reach all it started:
-//! `SIGTERM`, a grace period, `SIGKILL`. Processes that a program leaves behind when it exits by itself live as long as the
-//! extension.
+//! the environment is an allow list ([`mod@environment`]); the working folder is opened before the gate's decision is checked for
+//! it. Each program runs under a supervisor ([`supervisor`]), so that a deadline, a cancellation and the end of the extension
+//! stop all processes that it started: `SIGTERM`, a grace period, `SIGKILL`. Processes that a program leaves behind when it exits
+//! by itself live as long as the extension.
 //!
-//! The result has pi's shape (`code` 1 and no output for a program that does not exist, `killed` with code 0 after a timeout) and
-//! the members that `child_process` needs (`signal`, `error`).
+//! The result has pi's members (`code` 1 and no output for a program that does not exist, `killed` with code 0 after a timeout)
+//! and those that `child_process` needs (`signal`, `error`).
 
 use crate::blocking::{run_blocking, thread_error};
 use crate::fs::system_error;
@@ -51,18 +51,18 @@ pub struct ExecOptions {
     pub env: BTreeMap<String, String>,
     /// Time between `SIGTERM` and `SIGKILL`.
     pub grace: Duration,
-    /// Bytes of each output stream that are kept when the call sets no `maxBuffer`; the oldest are dropped first.
+    /// Number of bytes of each output stream that are kept if the call sets no `maxBuffer`; the oldest bytes are dropped.
     pub kept_output: usize,
-    /// The program whose `main` begins with [`supervisor::enter`]. Without one, and on systems other than Linux, only the process
-    /// group of a program can be ended, and the isolation of [`supervisor`] is missing.
+    /// The program whose `main` begins with [`supervisor::enter`]. Without a supervisor, and on systems other than Linux, only
+    /// the process group of a program can be stopped, and the isolation of [`supervisor`] is missing.
     pub supervisor: Option<PathBuf>,
-    /// Folders below which programs may write, enforced where the kernel has Landlock and there is a supervisor; `None`: wherever
-    /// the user may write.
+    /// Folders below which programs may write; `None` if they may write wherever the user may. Enforced only if the kernel has
+    /// Landlock and there is a supervisor.
     pub writable: Option<Vec<PathBuf>>,
 }
 
 impl ExecOptions {
-    /// Creates options with the host's environment, a grace period of 2 s, 16 MiB of each stream and no supervisor.
+    /// Creates options with the host's environment, a grace period of 2 s, 16 MiB of kept output per stream, and no supervisor.
     pub fn new(env: BTreeMap<String, String>) -> Self {
         Self { env, grace: Duration::from_secs(2), kept_output: 16 << 20, supervisor: None, writable: None }
     }
@@ -152,22 +152,22 @@ impl Connector for ExecConnector {
     }
 }
 
-/// Result of a command line run by [`ExecConnector::shell`].
+/// Result of [`ExecConnector::shell`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellEnd {
-    /// Exit code; `None` after a signal.
+    /// Exit code; `None` if a signal ended the shell.
     pub code: Option<i32>,
-    /// Whether it was ended at its timeout.
+    /// Whether the command was stopped at its timeout.
     pub timed_out: bool,
-    /// Standard output; the last [`ExecOptions::kept_output`] bytes of it.
+    /// The last [`ExecOptions::kept_output`] bytes of standard output.
     pub stdout: Vec<u8>,
-    /// Standard error, limited in the same way.
+    /// The last [`ExecOptions::kept_output`] bytes of standard error.
     pub stderr: Vec<u8>,
 }
 
 impl ExecConnector {
-    /// Runs `bash -c` for a tool that the gate allowed to run exactly this command line, with the environment that every program
-    /// of an extension gets. Dropping the future ends the process tree.
+    /// Runs `bash -c` for a tool, after the gate has allowed exactly this command line. The command gets the same environment as
+    /// other programs of an extension. Dropping the future stops the process tree.
     pub async fn shell(
         &self,
         permit: &Permit,
@@ -206,12 +206,12 @@ impl ExecConnector {
 struct ResolvedCall {
     /// The command as the caller wrote it, for messages and `argv[0]`.
     command: String,
-    /// How to start it; the system's error when the program or the folder does not exist.
+    /// How to start it, or the system's error if the program or the folder does not exist.
     start: io::Result<StartOptions>,
 }
 
 impl ResolvedCall {
-    /// Resolves the program, folder and environment of a call. `input` is the part of its standard input that the call contains.
+    /// Resolves the program, folder and environment of a call. `input` is the standard input, as far as the call contains it.
     fn find(
         request: &Request,
         params: &ProgramParams,
@@ -263,7 +263,8 @@ impl ResolvedCall {
     }
 }
 
-/// Returns the environment of the program. The gate decided the folder by name, so variables are looked up by that name.
+/// Returns the environment of the program. The gate decided about the folder by its name, so variables are looked up by that
+/// name.
 fn environment(
     request: &Request,
     params: &ProgramParams,
@@ -281,8 +282,8 @@ fn environment(
     environment::of(request, options, &Command { program: command, args, folder: &folder, given })
 }
 
-/// Refuses a working folder behind a link for a program that executes files of its folder, such as `make`, unless it may run in
-/// the link's target: the gate decided, and showed, the name that the call used.
+/// Refuses a working folder that is reached through a link, if the program executes files of its folder, as `make` does, and may
+/// not run in the link's target: the gate decided about the name that the call used, and showed that name to the user.
 fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
     let required = request.required()?;
     let Subject::Program { command, args, cwd: Some(named), given } = &required.subject else { return Ok(()) };
@@ -298,8 +299,8 @@ fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
     }
 }
 
-/// Opens the working folder without following links, at the name that was decided. The inner error is for a folder that does not
-/// exist: pi answers that with code 1.
+/// Opens the working folder without following links, by the name that the gate decided about. The inner error means that the
+/// folder does not exist, which pi reports as code 1.
 fn folder(request: &Request, named: Option<&str>) -> Result<io::Result<(PathBuf, File)>, HostcallError> {
     let permit = &request.permit;
     let cwd = match named {
@@ -315,9 +316,10 @@ fn folder(request: &Request, named: Option<&str>) -> Result<io::Result<(PathBuf,
     {
         let reading = permit.path(Access::Read, &real);
         reading.map_err(|reason| reason.refusal("read", "exec", &format!("cwd '{named}'")))?;
-        // A program writes relative to its working folder, for example `git apply` in `.git/hooks`.
+        // A program may write relative to its working folder, as `git apply` would in `.git/hooks`.
         let is_own = |root: &Path| real.starts_with(root) && permit.places().is_installed(root);
-        // No program can write to these folders ([`view`]). In that of its data only programs start that obey no file there.
+        // No program can write to these folders ([`view`]). In the package's data folder, only programs start that do not execute
+        // files of their folder.
         let is_data = |root: &Path| {
             let places = permit.places();
             [places.data_folder(root), places.server_folder(root)].iter().any(|data| data.as_deref() == Some(&*real))
@@ -344,7 +346,8 @@ impl ExecState {
         ProgramLimits { input, timeout, max_buffer, kept_output, grace, reads_to_the_end: false }
     }
 
-    /// Handles the default operation: starts the program, writes its input, reads its output, and answers when it has ended.
+    /// Handles the default operation: starts the program, writes its input, reads its output, and returns its result when it has
+    /// ended.
     async fn run_to_end(self: &Arc<Self>, request: &Request, sink: Option<ChunkSink>) -> Result<Output, HostcallError> {
         let TypedCall::Exec(ExecCall::Run { program, input, timeout, max_buffer, encoding, .. }) = &request.call else {
             return Err(request.misdirected());
@@ -423,7 +426,7 @@ impl ExecState {
             HostcallError::invalid("schema", format!("exec.wait: the program {pid} is being waited for already"))
         })?;
         let extension = request.caller.extension().clone();
-        // Removes the program from the table on every return path.
+        // The guard removes the program from the table on every return path.
         let waiting = WaitGuard { programs: &self.programs, extension: &extension, pid };
         let tree = child::TreeHandle::share(&program.tree);
         let child = Child { pid, stdin: None, stdout, stderr, ended, tree };
@@ -452,7 +455,7 @@ impl ExecState {
     }
 }
 
-/// Reports whether a process with this number exists, like `kill` with signal 0. No signal is sent.
+/// Returns whether a process with this number exists, like `kill` with signal 0. No signal is sent.
 fn alive(pid: u64) -> Output {
     use rustix::io::Errno;
     use rustix::process::{Pid, test_kill_process};

@@ -1,8 +1,8 @@
 //! Performs Node's file operations over directory handles.
 //!
-//! A path of a call is made absolute lexically (as the gate did), mapped to the longest known root, and then walked by handle
-//! ([`walk`]): a link on the way is read and followed here, after the permit has allowed its target. The operation itself acts on
-//! one name in an open folder, so a concurrent rename cannot redirect it.
+//! A path of a call is made absolute lexically (as in the gate), mapped to the longest matching root, and then walked by handle
+//! ([`walk`]): a link in the path is followed only after the permit has allowed its target. The operation itself acts on one name
+//! in an open folder, so a concurrent rename cannot redirect it.
 //!
 //! Synchronous calls run on the calling thread, asynchronous ones on a blocking thread. Open files belong to their extension and
 //! are closed when its realm ends.
@@ -41,22 +41,22 @@ pub struct FsConnector {
 
 struct FsState {
     system: Arc<dyn FileSystem>,
-    /// Root folders, opened once, by the host's name for them.
+    /// Root folders, each opened once, by path.
     roots: Mutex<BTreeMap<(PathBuf, Mounts), Arc<dyn Dir>>>,
     handles: Mutex<BTreeMap<ExtensionId, Handles>>,
     watches: Mutex<BTreeMap<ExtensionId, Weak<dyn Watches>>>,
-    /// Watches that have begun, and whose changes no call reads yet.
+    /// Watches that have begun, but whose changes are not yet read by a call.
     begun: Mutex<BTreeMap<ExtensionId, watch::PendingWatches>>,
     /// Limits concurrent asynchronous calls of each extension.
     call_slots: Mutex<BTreeMap<ExtensionId, Arc<Semaphore>>>,
 }
 
-/// Concurrent asynchronous calls of one extension; Node has 4 threads for a process. Further calls wait, so that the threads are
-/// shared with other extensions and the host.
+/// Maximum number of concurrent asynchronous calls of one extension; Node has 4 threads for a process. Further calls wait, so
+/// that the threads are shared with other extensions and the host.
 const MAX_CALLS: usize = 16;
 
 impl FsConnector {
-    /// Serves the files of `system`.
+    /// Creates a connector for the files of `system`.
     pub fn new(system: Arc<dyn FileSystem>) -> Self {
         let (roots, handles, watches, begun, call_slots) = Default::default();
         Self { inner: Arc::new(FsState { system, roots, handles, watches, begun, call_slots }) }
@@ -178,7 +178,7 @@ impl FsState {
             FsCall::Lutimes { path, atime_ms, mtime_ms } => {
                 self.utimes(request, path, (*atime_ms, *mtime_ms), FinalLink::Keep)
             }
-            // `call` and `call_sync` handle it before.
+            // `call` and `call_sync` have handled it.
             FsCall::Watch { .. } => Err(request.misdirected()),
         }
     }
@@ -196,7 +196,7 @@ impl FsState {
         let mounts = if permit.crosses_mounts() { Mounts::Cross } else { Mounts::Stay };
         candidates.sort_by_key(|root| std::cmp::Reverse(root.as_os_str().len()));
         for root in candidates {
-            // A path in a root that does not exist is resolved from the next shorter root.
+            // If a root does not exist, the path is resolved from the next shorter root.
             if let Ok(dir) = self.root(root, mounts) {
                 return Ok((root.to_owned(), dir));
             }

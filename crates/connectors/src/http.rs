@@ -1,10 +1,10 @@
 //! Sends HTTP requests to vetted addresses.
 //!
-//! A name is resolved here, and refused when any of its addresses is not public ([`address`]). A literal address that is not
-//! public, and `localhost`, need a grant that names them with their port. Redirects are followed here, hop by hop, through the
-//! same checks. There are no proxies and no cookies, and extensions share no connections; TLS is rustls with the platform's
-//! roots. With `decode`, the content codings of the response are undone ([`coding`]), as by `fetch`; without it the body is
-//! delivered as it was sent.
+//! The connector resolves a name, and refuses it if any of its addresses is not public ([`address`]). A literal address that is
+//! not public, and `localhost`, require a grant that names them with their port. The connector follows redirects itself and
+//! checks each hop in the same way. There are no proxies and no cookies, and extensions do not share connections; TLS is rustls
+//! with the platform's roots. With `decode`, the body is decoded by its content codings ([`coding`]), as by `fetch`; without it,
+//! the body is delivered as sent.
 
 use crate::connection_limits::{ConnectionLimits, too_many_names};
 use crate::lookups::TooManyNames;
@@ -49,10 +49,10 @@ const CROSS_ORIGIN_HEADERS: &[&str] = &[
     "user-agent",
 ];
 
-/// Bytes at which a piece of a streamed body is sent on without waiting for more.
+/// Number of bytes at which a piece of a streamed body is delivered without waiting for more.
 const PIECE: usize = 64 << 10;
 
-/// Most header lines of a response. Node limits their bytes, to about as many.
+/// Maximum number of header lines of a response. Node limits their size instead, which allows about as many.
 const HEADERS: usize = 1024;
 
 /// Status codes without a body, whatever the headers say.
@@ -61,17 +61,17 @@ const NO_BODY: &[u16] = &[101, 103, 204, 205, 304];
 /// Limits of requests.
 #[derive(Clone)]
 pub struct HttpOptions {
-    /// Resolves names. Its addresses are vetted.
+    /// Resolves names. The returned addresses are vetted.
     pub resolver: Arc<dyn Resolver>,
-    /// Limit for connecting.
+    /// Time limit for connecting.
     pub connect_timeout: Duration,
-    /// Limit between two pieces of a response.
+    /// Time limit between two pieces of a response.
     pub idle_timeout: Duration,
-    /// Limit for the whole request, where the caller sets none.
+    /// Time limit for the whole request, if the caller sets none.
     pub total_timeout: Duration,
-    /// Most bytes of a body, as received and after each of its codings.
+    /// Maximum size of a body in bytes, as received and after decoding each content coding.
     pub body_bytes: usize,
-    /// Most redirects that are followed.
+    /// Maximum number of redirects that are followed.
     pub redirects: usize,
     /// `User-Agent` when the extension sets none.
     pub user_agent: String,
@@ -98,7 +98,7 @@ pub struct HttpConnector {
 
 struct HttpState {
     options: HttpOptions,
-    /// A client for each extension, since they share no connections.
+    /// A client for each extension, because extensions do not share connections.
     clients: Mutex<BTreeMap<ExtensionId, Client>>,
     uploads: Uploads,
     limits: Arc<ConnectionLimits>,
@@ -224,14 +224,14 @@ impl Hop {
     }
 }
 
-/// Converts the headers of a call. Headers of the connection are dropped, since the client sets them.
+/// Converts the headers of a call. Drops headers of the connection, because the client sets them.
 pub(crate) fn headers(HeaderPairs(pairs): &HeaderPairs) -> Result<HeaderMap, HostcallError> {
     const DROPPED: &[&str] = &["connection", "content-length", "keep-alive"];
     const FORBIDDEN: &[&str] = &["expect", "host", "te", "trailer", "transfer-encoding", "upgrade"];
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
         let lower = name.to_ascii_lowercase();
-        // `content-length: 0` is kept: it says that there is no body.
+        // `content-length: 0` is kept, because it declares an empty body.
         if DROPPED.contains(&&*lower) && !(lower == "content-length" && value == "0") {
             continue;
         }
@@ -247,7 +247,7 @@ pub(crate) fn headers(HeaderPairs(pairs): &HeaderPairs) -> Result<HeaderMap, Hos
     Ok(headers)
 }
 
-/// Returns a byte for each character (Latin-1), as in `fetch`; text with other characters is encoded as UTF-8.
+/// Encodes a header value as Latin-1, as in `fetch`; a text with other characters is encoded as UTF-8.
 fn bytes_of(value: &str) -> Cow<'_, [u8]> {
     let bytes: Result<Vec<u8>, _> = value.chars().map(u8::try_from).collect();
     bytes.map_or(Cow::Borrowed(value.as_bytes()), Cow::Owned)
@@ -278,7 +278,7 @@ impl HttpState {
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
-            // The caller decides whether a body is decoded.
+            // The caller decides whether the body is decoded.
             .no_gzip()
             .http1_max_headers(HEADERS)
             .dns_resolver(Arc::new(PublicResolver { resolver, limits, extension: extension.clone() }))
@@ -380,14 +380,15 @@ impl HttpState {
         self.receive(incoming, followed > 0, sink).await
     }
 
-    /// Whether an address is blocked: not public, not named by a grant, and no server of the extension's own listens there.
+    /// Returns whether an address is blocked: it is not public, no grant names it, and no server of the extension itself listens
+    /// there.
     fn is_blocked(&self, permit: &Permit, address: IpAddr, port: u16) -> bool {
         !self.options.resolver.is_elsewhere(address)
             && !permit.names_address(address, port)
             && !permit.is_own_server(SocketAddr::new(address, port))
     }
 
-    /// Decides one hop: the scheme, the host, and the address if it is literal.
+    /// Checks one hop: the scheme, the host, and the address if it is literal.
     fn check(&self, request: &Request, url: &Url) -> Result<(), HostcallError> {
         let target = HttpTarget::of(url)?;
         let subject = || format!("{}://{}:{}", target.scheme, target.host, target.port);
@@ -420,7 +421,7 @@ impl HttpState {
             "headers": response
                 .headers()
                 .iter()
-                // A character for each byte (Latin-1), as in `fetch`.
+                // Decoded as Latin-1, as in `fetch`.
                 .map(|(name, value)| json!([name.as_str(), value.as_bytes().iter().copied().map(char::from).collect::<String>()]))
                 .collect::<Vec<_>>(),
             "url": incoming.url.as_str(),
@@ -462,8 +463,8 @@ impl HttpState {
         })
     }
 
-    /// Resolves a URL's host, for code that checks addresses before a request. As with requests, one address that is not public
-    /// makes the result a refusal; `localhost` is allowed.
+    /// Resolves a URL's host, for code that checks addresses before a request. As with requests, the lookup is refused if any
+    /// address is not public; `localhost` is allowed.
     async fn look_up(&self, request: &Request, url: &str) -> Result<Output, HostcallError> {
         let target = HttpTarget::parse(url)?;
         let found: Vec<IpAddr> = match target.host.trim_start_matches('[').trim_end_matches(']').parse() {
@@ -524,7 +525,7 @@ impl IncomingBody<'_> {
         loop {
             match self.decoding.step().map_err(|failure| self.decode_error(failure))? {
                 DecodeStep::Piece(piece) => return Ok(Some(piece)),
-                // A decoder never waits by itself, so other tasks get a turn here.
+                // A decoder never yields by itself, so this lets other tasks run.
                 DecodeStep::Progress => tokio::task::yield_now().await,
                 DecodeStep::NeedsMemory(bytes) => {
                     let extension = self.request.caller.extension();
@@ -533,7 +534,7 @@ impl IncomingBody<'_> {
                 DecodeStep::NeedsInput => {
                     let piece = self.response.chunk().await.map_err(|error| failure(&error, self.url.as_str()))?;
                     let Some(piece) = piece else { return Ok(None) };
-                    // A coding may produce no output for any amount of input, so the input is limited, too.
+                    // A coding may produce no output for any amount of input, so the input is limited as well.
                     self.received += piece.len();
                     if self.received > self.inner.options.body_bytes && guard!(HttpSize) {
                         return Err(self.too_large());

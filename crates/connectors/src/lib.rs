@@ -1,27 +1,27 @@
 //! Performs the effects of allowed hostcalls: files, programs, servers, environment, and calls to the agent and the user
 //! interface.
 //!
-//! Each connector implements [`pijs_hostcall::Connector`]. None has authority of its own: [`fs::FsConnector`] reaches files
-//! through a [`system::FileSystem`], [`exec::ExecConnector`] runs programs with an environment it is given,
+//! Each connector implements [`pijs_hostcall::Connector`]. No connector has authority of its own: [`fs::FsConnector`] reaches
+//! files through a [`system::FileSystem`], [`exec::ExecConnector`] runs programs with an environment that is passed in,
 //! [`http::HttpConnector`] connects to vetted addresses, and [`ports`] are traits that the agent or an embedder implements. A
-//! connector asks the request's permit about everything that it resolves further: a link, a redirect, a program's name.
-//! Parameters and results are those of [`pijs_hostcall::vocabulary`].
+//! connector checks the request's permit for everything that it resolves itself: a link, a redirect, a program's name.
+//! [`pijs_hostcall::vocabulary`] defines parameters and results.
 //!
-//! | module | holds |
+//! | module | description |
 //! |---|---|
 //! | [`fs`] | Node's file verbs over directory handles |
 //! | [`system`] | the file system itself: the operating system's, or one in memory |
-//! | [`exec`] | programs without a shell, killed with everything they started |
+//! | [`exec`] | programs without a shell, stopped with all processes that they started |
 //! | [`http`] | requests to vetted addresses, redirects checked hop by hop |
 //! | [`mod@env`] | environment variables by name |
 //! | [`net`] | plain connections and servers on loopback |
-//! | [`websocket`] | connections of the web |
+//! | [`websocket`] | WebSocket connections |
 //! | [`log`] | an extension's own log lines |
 //! | [`timer`] | waiting |
-//! | [`sqlite`] | SQLite databases, files decided one by one |
+//! | [`sqlite`] | SQLite databases; the permit is checked for each file |
 //! | [`ports`] | UI, session, tools, events and modules: traits the agent implements |
 //!
-//! [`Connectors`] puts them together for a [`Dispatcher`](pijs_hostcall::Dispatcher).
+//! [`Connectors`] collects them for a [`Dispatcher`](pijs_hostcall::Dispatcher).
 
 #![warn(missing_docs)]
 

@@ -12,11 +12,11 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes that an extension may log in a burst.
+/// Maximum number of bytes that an extension may log in a burst.
 const BURST: u64 = 4 << 20;
-/// Bytes per second after the burst.
+/// Maximum rate in bytes per second after the burst.
 const PER_SECOND: u64 = 256 << 10;
-/// Most bytes of a message; the rest is cut off.
+/// Maximum size of a message in bytes; longer messages are truncated.
 const LONGEST_MESSAGE: usize = 8 << 10;
 
 /// Writes `log` calls to the ledger.
@@ -33,13 +33,13 @@ struct Budget {
 }
 
 impl LogConnector {
-    /// Writes to `ledger`.
+    /// Creates a connector that writes to `ledger`.
     pub fn new(ledger: Ledger, timer: Arc<dyn Timer>) -> Self {
         Self { ledger, timer, budgets: Mutex::default() }
     }
 
-    /// Takes `size` bytes from the extension's budget. Returns the number of lines dropped before, or `None` when this line is
-    /// dropped.
+    /// Takes `size` bytes from the extension's budget. Returns the number of lines that were dropped before this one, or `None`
+    /// if this line is dropped.
     fn take(&self, extension: &ExtensionId, size: u64, now: Now) -> Option<u64> {
         let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
         let budget =

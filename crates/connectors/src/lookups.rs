@@ -1,7 +1,7 @@
 //! Limits the number of different host names that an extension looks up.
 //!
 //! A grant with a wildcard (`http`, `*.example.org`) lets an extension choose names. Each lookup sends the name to a name server,
-//! even when no such host exists, and so can carry data out. The names are counted for the whole run, across restarts of the
+//! even if no such host exists, so names can leak data. The names are counted for the whole run, across restarts of the
 //! extension; repeated lookups of a name are free.
 
 use pijs_protocol::{ExtensionId, HostcallError, guard};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// Most different names that one extension may look up.
+/// Maximum number of different names that one extension may look up.
 pub const LOOKUPS: usize = 256;
 
 /// The names that extensions have looked up.
@@ -40,7 +40,7 @@ impl TooManyNames {
 }
 
 impl Lookups {
-    /// Counts a name; fails over the limit.
+    /// Counts a name; fails if the limit is exceeded.
     pub(crate) fn note(&self, extension: &ExtensionId, name: &str) -> Result<(), TooManyNames> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let mut all = self.names.lock().unwrap_or_else(PoisonError::into_inner);

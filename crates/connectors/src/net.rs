@@ -1,12 +1,13 @@
 //! Opens plain connections: TCP to vetted addresses, sockets in the file system, and servers on loopback.
 //!
-//! The extension names each connection. One awaited call connects (or accepts a connection) and streams received data until the
-//! other side ends; `write` and `end` send. Cancelling that call, `close`, and the end of the extension close the connection. A
-//! server listens on loopback or at a path, and is one awaited call as well. Names are resolved once; every address must be
-//! public or named by a grant, literally and with its port, as for `http`. With `tls` the connection is encrypted.
+//! The extension chooses a name for each connection. One asynchronous call connects (or accepts a connection) and streams
+//! received data until the other side closes; `write` and `end` send. Cancelling that call, `close`, and the end of the extension
+//! close the connection. A server listens on loopback or at a path, and is one asynchronous call as well. Names are resolved
+//! once; every address must be public or named by a grant, literally and with its port, as for `http`. With `tls` the connection
+//! is encrypted.
 //!
-//! Under a grant of `http` a connection carries only HTTP requests for its host ([`request_filter`]); a grant of `tcp://HOST:PORT`
-//! allows any bytes.
+//! Under a grant of `http` a connection carries only HTTP requests for its host ([`request_filter`]); a grant of
+//! `tcp://HOST:PORT` allows any bytes.
 
 mod request_filter;
 mod socket_path;
@@ -33,13 +34,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Notify;
 
-/// Connections and servers that one extension may hold at a time.
+/// Maximum number of open connections and servers of one extension.
 const MAX_OPEN: usize = 256;
 
-/// Most bytes of one chunk.
+/// Maximum size of a chunk in bytes.
 const PIECE: usize = 64 << 10;
 
-/// Longest time for connecting.
+/// Maximum time for connecting.
 const CONNECT: Duration = Duration::from_secs(30);
 
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
@@ -47,15 +48,15 @@ pub(crate) type Writer = Arc<tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpi
 
 /// A connection or server in the table.
 enum SocketEntry {
-    /// Accepted, not read by a call yet.
+    /// An accepted connection that no call reads yet.
     Waiting(Reader, Writer, Value, ConnectionPermit),
-    /// The writing side of a connection, and the filter of requests if it may carry nothing else.
+    /// The writing side of a connection, and the request filter if the connection may only carry HTTP requests.
     Open(Writer, Option<SharedFilter>),
-    /// A server, the signal that closes it, and its registration with the gate if it has an address.
+    /// A server: the signal that closes it, and its registration with the gate if it listens on an address.
     Listening { close: Arc<Notify>, _known: Option<Listening> },
 }
 
-/// The filter of requests on a connection, shared with the call that reads the responses.
+/// The request filter of a connection, shared with the call that reads the responses.
 type SharedFilter = Arc<Mutex<RequestFilter>>;
 
 type Key = (ExtensionId, String);
@@ -113,7 +114,7 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// Acquires a connection of the caller's quota; fails with `EMFILE` at the limit.
+    /// Acquires a permit for one connection from the caller's quota; fails with `EMFILE` at the limit.
     pub(crate) fn permit(&self, request: &Request) -> Result<ConnectionPermit, HostcallError> {
         let permit = self.limits.try_acquire(request.caller.extension());
         permit.ok_or_else(|| io("EMFILE", "connect", "too many connections are open; close some first"))
@@ -224,7 +225,7 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
     }
 }
 
-/// Streams everything the other side sends, then its end. The writing side stays open until the call is cancelled.
+/// Streams all data that the other side sends, then the end of the data. The writing side stays open until the call is cancelled.
 async fn receive(
     mut reader: Reader,
     about: Value,
@@ -249,7 +250,7 @@ async fn receive(
     std::future::pending().await
 }
 
-/// Both directions, and the members that Node reports about the connection.
+/// Both directions of a connection, and the members that Node reports about it.
 pub(crate) type Connected = (Reader, Writer, Value);
 
 fn halves(
@@ -259,7 +260,7 @@ fn halves(
     (Box::new(reader), Arc::new(tokio::sync::Mutex::new(Box::new(writer))))
 }
 
-/// Returns the local and the remote address.
+/// Returns the local and the remote address of a connection.
 fn ends(stream: &TcpStream) -> Result<(SocketAddr, SocketAddr), HostcallError> {
     let ends = stream.local_addr().and_then(|local| Ok((local, stream.peer_addr()?)));
     ends.map_err(|error| failed(&error, "connect"))
@@ -287,8 +288,8 @@ fn unix(stream: UnixStream) -> Connected {
     (reader, writer, json!({}))
 }
 
-/// Returns the server if the connection may carry only requests for it; `None` where any bytes are allowed: to a socket in the
-/// file system, to a server of the extension's own, and under a grant for raw bytes.
+/// Returns the server if the connection may only carry HTTP requests for it. Returns `None` if any bytes are allowed: to a socket
+/// in the file system, to a server of the extension itself, and under a grant for raw bytes.
 fn requests_only(
     request: &Request,
     at: &SocketTarget,
@@ -308,7 +309,8 @@ fn requests_only(
     Ok(Some(RequestServer { names, port, is_tls }))
 }
 
-/// Whether both sides negotiated a protocol other than HTTP in the TLS handshake. No server interprets its bytes as requests.
+/// Returns whether both sides negotiated a protocol other than HTTP in the TLS handshake. The server then does not interpret the
+/// bytes as requests.
 fn is_other_protocol(about: &Value) -> bool {
     let agreed = about["alpn"].as_str().unwrap_or_default().to_ascii_lowercase();
     let is_http = agreed.starts_with("http")
@@ -368,7 +370,7 @@ pub(crate) async fn dial(
     Err(last)
 }
 
-/// Returns the addresses of a host; fails when one is not allowed.
+/// Returns the addresses of a host; fails if any of them is not allowed.
 async fn addresses(
     dialer: &Dialer,
     request: &Request,
@@ -451,7 +453,7 @@ async fn listen(
             accepted = accept(&listener) => accepted?,
         };
         let name = format!("{}/{number}", lease.key.1);
-        // Over the quota: the connection is closed, which the other side notices.
+        // Beyond the quota, the connection is closed, which the other side notices.
         let Some(permit) = dialer.limits.try_acquire(&key.0) else { continue };
         let announced = json!({ "connection": name, "about": about });
         if table.insert((key.0.clone(), name), SocketEntry::Waiting(reader, writer, about, permit)).is_ok() {

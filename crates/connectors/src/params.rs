@@ -1,4 +1,4 @@
-//! Reads members of an untyped call. Errors are `invalid_request`, and name the method and the member.
+//! Reads members of an untyped call. Errors have the code `invalid_request` and name the method and the member.
 
 use pijs_hostcall::Request;
 use pijs_protocol::HostcallError;

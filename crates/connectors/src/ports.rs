@@ -1,8 +1,8 @@
 //! Connects hostcalls to the agent and the user interface: traits that the agent, or an embedder, implements.
 //!
-//! A port receives a call whose operation is an enum and whose other members are the operation's own JSON. It is called only for
-//! what the gate has allowed. A method without a port is not registered: the extension gets an error that the method is not
-//! available in this host.
+//! A port receives a call with the operation as an enum and the operation's other members as JSON. It receives only calls that
+//! the gate has allowed. A method without a port is not registered: the extension gets the error that the method is not available
+//! in this host.
 //!
 //! ```
 //! use pijs_connectors::ports::{PortAnswer, SessionCall, SessionOp, SessionPort, unsupported};
@@ -24,11 +24,11 @@
 //!
 //! # Components of the user interface
 //!
-//! Ops of `ui` are synchronous except `answer`, so that what is shown keeps the order of the calls. A dialog answers `{value}` or
-//! `{dialog}`; `answer` with that number waits for the user. Components stay in the realm under a handle (`component`). Where
-//! they are drawn, the answer is `{draws: true}`, the realm follows with `drawn {lines}`, and the host sends requests to the
-//! handle: `{type: "render", width}`, `{type: "input", data}`, `{type: "dispose"}`. Renderers of messages and tools are handles
-//! as well: they take the width as their last argument and answer `{lines}`.
+//! Operations of `ui` are synchronous except `answer`, so that the display keeps the order of the calls. A dialog returns
+//! `{value}` or `{dialog}`; `answer` with that number waits for the user. Components stay in the realm and are identified by a
+//! handle (`component`). If the host draws components, the result is `{draws: true}`, the realm then sends `drawn {lines}`, and
+//! the host sends requests to the handle: `{type: "render", width}`, `{type: "input", data}`, `{type: "dispose"}`. Renderers of
+//! messages and tools are handles as well: they take the width as their last argument and return `{lines}`.
 
 use pijs_durable::without_links;
 use pijs_hostcall::{BoxFuture, Caller, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request};
@@ -39,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Future of a port's answer.
+/// Future of a port's result.
 pub type PortAnswer = BoxFuture<'static, Result<Value, HostcallError>>;
 
 macro_rules! ops {
@@ -52,7 +52,7 @@ macro_rules! ops {
             /// All operations, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The name on the wire.
+            /// Returns the name in the protocol.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),* }
             }
@@ -79,47 +79,47 @@ ops! {
         SetLabel = "set_label",
         /// `names`.
         SetActiveTools = "set_active_tools",
-        /// `model`; the answer is `{ok}`.
+        /// `model`; the result is `{ok}`.
         SetModel = "set_model",
         /// `level`.
         SetThinkingLevel = "set_thinking_level",
         /// Stops the current run.
         Abort = "abort",
-        /// Ends the program.
+        /// Shuts the program down.
         Shutdown = "shutdown",
         /// `options {customInstructions?}`.
         Compact = "compact",
-        /// `options`; the answer is `{cancelled}`.
+        /// `options`; the result is `{cancelled}`.
         NewSession = "new_session",
-        /// `entryId, options`; the answer is `{cancelled}`.
+        /// `entryId, options`; the result is `{cancelled}`.
         Fork = "fork",
-        /// `targetId, options`; the answer is `{cancelled}`.
+        /// `targetId, options`; the result is `{cancelled}`.
         NavigateTree = "navigate_tree",
-        /// `path, options`; the answer is `{cancelled}`.
+        /// `path, options`; the result is `{cancelled}`.
         SwitchSession = "switch_session",
         /// Loads extensions and resources again.
         Reload = "reload",
-        /// Answers when no run is in progress.
+        /// Completes when no run is in progress.
         WaitForIdle = "wait_for_idle",
         /// Starts a session that `new_session` created with `hold`.
         StartSession = "start_session",
-        /// `entry`, without id, parent and time; the answer is `{id}`.
+        /// `entry`, without id, parent and time; the result is `{id}`.
         Append = "append",
         /// `entryId?`; the parent of the next entry that is appended.
         SetLeaf = "set_leaf",
-        /// `entryId`; the answer is `{entry}`, null where there is none.
+        /// `entryId`; the result is `{entry}`, null if the entry does not exist.
         ReadEntry = "read_entry",
-        /// `from?`, an index in file order; the answer is `{entries}`, from that index on, as many as fit into a message.
+        /// `from?`, an index in file order; the result is `{entries}`: those from that index on, as many as fit into a message.
         ReadEntries = "read_entries",
-        /// `providers?, builtin?`; the answer is `{models}` by provider, or `{providers}` when none is named. Without models that
-        /// extensions registered; with `builtin`, also without those of the user's file.
+        /// `providers?, builtin?`; the result is `{models}` by provider, or `{providers}` if none is named. Models that
+        /// extensions registered are excluded; with `builtin`, so are those of the user's file.
         ListModels = "list_models",
         /// Announces a change of the providers that the extension registered.
         RefreshProviders = "refresh_providers",
-        /// `model, context, options, pieces?`; the answer is an assistant message. With `pieces`, the provider's response
+        /// `model, context, options, pieces?`; the result is an assistant message. With `pieces`, the provider's response
         /// (`{type: "response", status, headers}`) and pi's updates of the message are streamed before it.
         AskModel = "ask_model",
-        /// Like `ask_model`, for a model that the session does not know, at the model's own address and with the key in
+        /// Like `ask_model`, but for a model that the session does not know: uses the model's own address and the key in
         /// `options`.
         AskModelAt = "ask_model_at",
     }
@@ -128,10 +128,11 @@ ops! {
 ops! {
     /// Operations on the user interface.
     ///
-    /// All but `answer` are synchronous, so that the display keeps the order of the calls. A dialog answers `{value}` at once,
-    /// `{}` when it is cancelled, or `{dialog}`: then `answer` with that number gives `{value}`, or `{}` without a value, when
-    /// the user has decided. `aborted` means that its signal has fired already. A component stays in the realm and is identified
-    /// by the handle `component`; where components are drawn, the answer is `{draws: true}`, and the realm follows with `drawn`.
+    /// All but `answer` are synchronous, so that the display keeps the order of the calls. A dialog returns `{value}` at once,
+    /// `{}` if it is cancelled, or `{dialog}`: then `answer` with that number returns `{value}`, or `{}` without a value, when
+    /// the user has decided. `aborted` means that the dialog's signal was already aborted. A component stays in the realm and is
+    /// identified by the handle `component`; if the host draws components, the result is `{draws: true}`, and the realm then
+    /// sends `drawn`.
     UiOp {
         /// `title, options, timeout?, settings?, aborted?`.
         Select = "select",
@@ -159,11 +160,11 @@ ops! {
         SetWorkingMessage = "set_working_message",
         /// `text`.
         SetEditorText = "set_editor_text",
-        /// The answer is `{text}`.
+        /// The result is `{text}`.
         GetEditorText = "get_editor_text",
         /// `text`.
         PasteToEditor = "paste_to_editor",
-        /// `theme`; the answer is `{success, error?}`.
+        /// `theme`; the result is `{success, error?}`.
         SetTheme = "set_theme",
         /// `visible`.
         SetWorkingVisible = "set_working_visible",
@@ -173,28 +174,29 @@ ops! {
         SetHiddenThinkingLabel = "set_hidden_thinking_label",
         /// `expanded`.
         SetToolsExpanded = "set_tools_expanded",
-        /// `custom`: whether the extension has an editor, then with `component`; the answer contains the current `text`.
+        /// `custom` (whether the extension has its own editor), and `component` if so; the result contains the current `text`.
         SetEditorComponent = "set_editor_component",
         /// The text of an extension's editor has changed: `component, text`.
         EditorText = "editor_text",
         /// An extension's editor submits the user's text: `component, text, later?`.
         EditorSubmit = "editor_submit",
-        /// An extension's editor passes one of pi's key actions back: `component, action`.
+        /// An extension's editor returns one of pi's key actions to the host: `component, action`.
         EditorAction = "editor_action",
         /// Adds a provider of completions: `provider, triggers?`. A second call sets the triggers of an added provider.
         AddAutocompleteProvider = "add_autocomplete_provider",
-        /// Requests completions of a text: `lines, line, col, force, below?` (a provider); the answer is `{items, prefix}` or
+        /// Requests completions of a text: `lines, line, col, force, below?` (a provider); the result is `{items, prefix}` or
         /// `{}`.
         Suggest = "suggest",
         /// Subscribes to raw keys: `listener`, for the first listener of a realm.
         OnTerminalInput = "on_terminal_input",
         /// Unsubscribes from raw keys, after the last listener of a realm is removed.
         EndTerminalInput = "end_terminal_input",
-        /// An overlay: `component, set?` (`hidden`, `shown`, `focus`, `unfocus` with `target?`); the answer is `{hidden, focused, bounds?, focus?}`.
+        /// An overlay: `component, set?` (`hidden`, `shown`, `focus`, `unfocus` with `target?`); the result is `{hidden, focused,
+        /// bounds?, focus?}`.
         Overlay = "overlay",
-        /// Awaits the end of a dialog or of a custom component: `dialog` or `component`.
+        /// Waits until a dialog or a custom component is closed: `dialog` or `component`.
         Answer = "answer",
-        /// A component was created: `component`, and `lines` or `error`; `failed` when its rendering threw.
+        /// A component was created: `component`, and `lines` or `error`; `failed` if its rendering threw.
         Drawn = "drawn",
         /// A custom component was closed: `component, value?`.
         Closed = "closed",
@@ -241,13 +243,13 @@ pub struct ToolsCall {
 /// A call of a tool by an extension.
 #[derive(Debug, Clone)]
 pub struct ToolCall {
-    /// Name of the tool, exactly as it was decided.
+    /// Name of the tool, exactly as the gate decided about it.
     pub name: String,
-    /// Its input.
+    /// Input of the tool.
     pub input: Value,
-    /// The absolute path that was decided, for the built-in file tools.
+    /// For the built-in file tools: the absolute path that the gate decided about.
     pub path: Option<PathBuf>,
-    /// Permit of the caller: a tool asks it about every file that it accesses.
+    /// Permit of the caller, which a tool checks for every file that it accesses.
     pub permit: Permit,
 }
 
@@ -264,16 +266,16 @@ macro_rules! port {
     ($(#[$doc:meta])* $name:ident($call:ident)) => {
         $(#[$doc])*
         pub trait $name: Send + Sync {
-            /// Answers a call. `cancel` fires when the caller no longer waits.
+            /// Performs a call. `cancel` is cancelled when the caller no longer waits.
             fn call(&self, caller: &Caller, call: $call, cancel: CancelToken) -> PortAnswer;
 
-            /// Answers a call that may stream pieces before its answer; the default streams none.
+            /// Performs a call that may stream pieces before its result; the default streams none.
             fn call_in_pieces(&self, caller: &Caller, call: $call, cancel: CancelToken, pieces: ChunkSink) -> PortAnswer {
                 let _ = pieces;
                 self.call(caller, call, cancel)
             }
 
-            /// Answers a synchronous call; the default refuses.
+            /// Performs a synchronous call; the default refuses it.
             fn call_sync(&self, caller: &Caller, call: $call) -> Result<Value, HostcallError> {
                 let _ = (caller, call);
                 Err(HostcallError::invalid("sync", "this call has no synchronous form; await it"))
@@ -315,15 +317,15 @@ port! {
 
 /// Common interface of all ports; implemented for each port trait.
 pub trait Port<C>: Send + Sync {
-    /// Answers a call.
+    /// Performs a call, which may stream pieces before its result.
     fn answer(&self, caller: &Caller, call: C, cancel: CancelToken, pieces: ChunkSink) -> PortAnswer;
-    /// Answers a synchronous call.
+    /// Performs a synchronous call.
     fn answer_sync(&self, caller: &Caller, call: C) -> Result<Value, HostcallError>;
 }
 
-/// A call that can be read from a request.
+/// A call that can be parsed from a request.
 pub trait FromRequest: Sized + Send {
-    /// Reads the call; fails with `invalid_request` when a member is missing.
+    /// Parses the call; fails with `invalid_request` if a member is missing.
     fn from_request(request: &Request) -> Result<Self, HostcallError>;
 }
 
@@ -334,7 +336,7 @@ pub struct PortConnector<C, P: ?Sized> {
 }
 
 impl<C, P: ?Sized> PortConnector<C, P> {
-    /// Forwards to `port`.
+    /// Creates a connector that forwards calls to `port`.
     pub fn new(port: Arc<P>) -> Self {
         Self { port, call: PhantomData }
     }
@@ -437,10 +439,10 @@ impl FromRequest for EventsCall {
     }
 }
 
-/// Longest timeout of a dialog.
+/// Maximum timeout of a dialog.
 const LONGEST_DIALOG: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Returns the timeout of a dialog: `timeout`, in milliseconds. Returns `None` (no timeout) when it is missing or no positive
+/// Returns the timeout of a dialog: `timeout`, in milliseconds. Returns `None` (no timeout) if it is missing or not a positive
 /// number.
 pub fn dialog_timeout(params: &Map<String, Value>) -> Option<Duration> {
     let ms = params.get("timeout").and_then(Value::as_f64).filter(|ms| *ms > 0.0)?;

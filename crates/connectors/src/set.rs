@@ -20,7 +20,8 @@ use pijs_hostcall::{Connector, Ledger};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Connectors by method. Initially empty; a method without a connector is `invalid_request` (*not available in this host*).
+/// The connectors of a session by method; initially empty. A call of a method without a connector fails with `invalid_request`
+/// (*not available in this host*).
 ///
 /// ```no_run
 /// use pijs_connectors::{Connectors, system::OsFileSystem};
@@ -42,7 +43,7 @@ impl Connectors {
         Self::default()
     }
 
-    /// Adds a connector for a method, or replaces the present one.
+    /// Adds or replaces the connector for a method.
     #[must_use]
     pub fn with(mut self, method: &str, connector: Arc<dyn Connector>) -> Self {
         self.by_method.insert(method.to_owned(), connector);
@@ -68,7 +69,7 @@ impl Connectors {
         self.with("http", Arc::new(HttpConnector::new(options, limits)))
     }
 
-    /// Adds `net` and `websocket`. Addresses from the resolver are vetted.
+    /// Adds `net` and `websocket`. The addresses that the resolver returns are vetted.
     #[must_use]
     pub fn net(self, resolver: Arc<dyn Resolver>) -> Self {
         let dialer = Dialer { resolver, limits: Arc::clone(&self.limits) };

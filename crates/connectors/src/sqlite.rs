@@ -1,12 +1,12 @@
-//! Serves SQLite databases for `node:sqlite`; the gate decides every file that is opened.
+//! Serves SQLite databases for `node:sqlite`; the permit is checked for every file that is opened.
 //!
-//! A database is opened after the permit has allowed its real path ([`database_file`]); later operations name it by number.
-//! SQLite opens its files by name, so each database has a dedicated thread that can access the decided file and its journals, and
-//! nothing else ([`worker`]). SQL can access other files, too: an authorizer refuses that ([`statement`]): `ATTACH` and `VACUUM
-//! INTO` of a file, extensions, and pragmas that name folders. Temporary tables stay in memory.
+//! A database is opened after the permit has allowed its real path ([`database_file`]); later operations refer to it by number.
+//! SQLite opens its files by name, so each database has a dedicated thread that can access only the permitted file and its
+//! journals ([`worker`]). An authorizer ([`statement`]) refuses SQL that would access other files: `ATTACH` and `VACUUM INTO` of
+//! a file, extensions, and pragmas that name folders. Temporary tables stay in memory.
 //!
 //! A statement stops at the deadline of its call, or when the call is cancelled. A single SQL function cannot be interrupted: the
-//! call is answered at its deadline, the database is abandoned, and the number of such threads of one extension is limited.
+//! call fails at its deadline, the database is abandoned, and the number of abandoned threads of one extension is limited.
 
 mod database_file;
 mod nesting;
@@ -25,30 +25,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use worker::DatabaseWorker;
 
-/// Most open databases of one extension.
+/// Maximum number of open databases of one extension.
 const MAX_OPEN: usize = 64;
 
-/// Most threads of one extension that still run a function after their call was answered.
+/// Maximum number of threads of one extension that still run a function after their call has failed.
 const MAX_ABANDONED: usize = 4;
 
-/// Most bytes that all databases of one extension may keep in memory: as much as a realm.
+/// Maximum number of bytes that all databases of one extension may keep in memory: as many as a realm may.
 const MAX_KEPT: u64 = 256 << 20;
 
-/// Deadline of a statement when the call sets none.
+/// Deadline of a statement if the call sets none.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Serves the `sqlite` method.
 pub struct SqliteConnector {
     files: FsConnector,
     open: Mutex<BTreeMap<(ExtensionId, u64), Database>>,
-    /// Abandoned threads that still run. They are kept when the extension ends.
+    /// Abandoned threads that are still running. The list is kept when the extension ends.
     abandoned: Mutex<BTreeMap<ExtensionId, Vec<Weak<()>>>>,
 }
 
 /// A database in the table.
 enum Database {
     Open(Arc<DatabaseWorker>),
-    /// Closed by the host: a statement could not be stopped, too much was kept in memory, or one of its files was truncated.
+    /// Closed by the host, because a statement could not be stopped, too much was kept in memory, or one of the files was
+    /// truncated.
     GivenUp,
 }
 
@@ -68,7 +69,7 @@ impl SqliteConnector {
 }
 
 impl Connector for SqliteConnector {
-    /// There is no asynchronous form: `node:sqlite` is synchronous, and asynchronous calls could occupy any number of threads.
+    /// Fails: there are no asynchronous calls, because `node:sqlite` is synchronous and they could occupy any number of threads.
     fn call(&self, _: Request, _: ChunkSink) -> BoxFuture<'static, Result<Output, HostcallError>> {
         let message = "sqlite has no asynchronous form; use the synchronous one";
         Box::pin(std::future::ready(Err(HostcallError::invalid("sync", message))))
@@ -148,7 +149,7 @@ impl SqliteConnector {
         answered
     }
 
-    /// Closes the database when its extension keeps too much in memory after a call, and fails with a quota error.
+    /// Closes the database and fails with a quota error if its extension keeps too much in memory after a call.
     fn check_memory(&self, key: &(ExtensionId, u64), worker: &DatabaseWorker) -> Result<(), HostcallError> {
         let mut table = self.table();
         let own = table.iter().filter(|((owner, _), _)| *owner == key.0);

@@ -8,16 +8,16 @@ use pijs_protocol::{HostcallError, TypedCall};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest wait of one call in milliseconds: a synchronous wait blocks its whole realm.
+/// Maximum wait of one call in milliseconds: a synchronous wait blocks its whole realm.
 const LONGEST_MS: u64 = 10 * 60 * 1000;
 
-/// Answers `timer.sleep`.
+/// Serves the `timer.sleep` method.
 pub struct TimerConnector {
     timer: Arc<dyn Timer>,
 }
 
 impl TimerConnector {
-    /// Creates a connector that waits by this timer.
+    /// Creates a connector that waits with this timer.
     pub fn new(timer: Arc<dyn Timer>) -> Self {
         Self { timer }
     }
@@ -40,7 +40,7 @@ impl Connector for TimerConnector {
         })
     }
 
-    /// Blocks the realm and its thread.
+    /// Waits; blocks the realm and its thread.
     fn call_sync(&self, request: &Request) -> Result<Output, HostcallError> {
         let duration = duration(request)?;
         if request.cancel.is_cancelled() {

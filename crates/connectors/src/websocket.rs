@@ -1,8 +1,9 @@
-//! Serves WebSocket connections: one awaited call opens a connection and streams its messages until it ends.
+//! Serves WebSocket connections: one asynchronous call opens a connection and streams its messages until the connection ends.
 //!
-//! The protocol is tungstenite's, TLS is rustls' with the system's certificates, and addresses are vetted as for `net`. Redirects
-//! are not followed. The size of a message is limited, and so are all unfinished messages of an extension together; a ping is
-//! read when the previous one has been answered. Cancelling `open`, and the end of the extension, close the connection.
+//! The protocol is tungstenite's, TLS is rustls with the system's certificates, and addresses are vetted as for `net`. Redirects
+//! are not followed. The size of a message is limited, and so is the total size of all unfinished messages of an extension; a
+//! ping is read only after the previous one has been answered. Cancelling `open`, and the end of the extension, close the
+//! connection.
 
 use crate::connection_limits::ConnectionPermit;
 use crate::http::headers;
@@ -32,16 +33,16 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 mod partial_messages;
 
-/// Most connections of one extension.
+/// Maximum number of connections of one extension.
 const MAX_OPEN: usize = 64;
 
-/// Most bytes of one message.
+/// Maximum number of bytes of one message.
 const MESSAGE_BYTES: usize = 32 << 20;
 
-/// Longest time for connecting and the handshake.
+/// Maximum time for connecting and the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// Longest time for the other side to confirm a close.
+/// Maximum time for the other side to confirm a close.
 const CLOSING: Duration = Duration::from_secs(5);
 
 type Socket = WebSocketStream<Join<CountedReader, Box<dyn AsyncWrite + Send + Unpin>>>;
@@ -66,7 +67,7 @@ impl Table {
         IncompleteMessage::new(Arc::clone(all.entry(extension.clone()).or_default()))
     }
 
-    /// Reserves a name for as long as the lease lives.
+    /// Reserves a name until the lease is dropped.
     fn lease(
         self: &Arc<Self>,
         key: Key,
@@ -212,7 +213,7 @@ async fn open(
     Ok(socket)
 }
 
-/// Carries messages both ways until one side has closed and the other agreed, or the connection is gone.
+/// Carries messages in both directions until both sides have closed, or the connection is lost.
 async fn carry(
     mut socket: Socket,
     mut outgoing: mpsc::Receiver<OutgoingMessage>,
@@ -254,7 +255,7 @@ async fn carry(
             None => break,
             Some(Err(error)) if is_too_large(&error) => {
                 let frame = CloseFrame { code: CloseCode::Size, reason: "too large".into() };
-                // The other side may never read it.
+                // The other side may never read the close frame.
                 let _ = tokio::time::timeout(CLOSING, socket.send(Message::Close(Some(frame)))).await;
                 return Err(convert_error(&error));
             }
@@ -267,8 +268,8 @@ async fn carry(
     Ok(Output::new(json!({ "code": code, "reason": reason, "clean": clean })))
 }
 
-/// Returns the next message, when the sink accepts one and replies to pings have been sent: a peer that sends pings without
-/// reading would fill the send buffer otherwise.
+/// Returns the next message, after the sink accepts one and replies to pings have been sent: otherwise a peer that sends pings
+/// without reading would fill the send buffer.
 async fn next(socket: &mut Socket, sink: &ChunkSink) -> Option<Result<Message, Error>> {
     sink.ready().await;
     if guard!(WebsocketPings)

@@ -1,5 +1,5 @@
-//! Tests the connectors behind a real gate: file access within the grants, programs that end with their tree, redirects to
-//! servers without a grant.
+//! Tests the connectors behind a real gate: file access within the grants, programs that are stopped with their tree, redirects
+//! to servers without a grant.
 
 mod support;
 
@@ -132,7 +132,7 @@ fn no_verb_escapes_through_a_name_or_a_link() {
     assert_eq!(std::fs::read_dir(app.join("../outside")).unwrap().count(), 1);
     assert_eq!(ok(world.read(json!({"op": "readFile", "path": "inside/a.txt", "encoding": "utf8"})))["text"], "hello");
     assert_eq!(why(&world.read(json!({"op": "readFile", "path": "loop"}))), "io:ELOOP");
-    // Removing or reading the link itself stays possible.
+    // The link itself can still be removed or read.
     assert_eq!(ok(world.read(json!({"op": "readlink", "path": "dir"})))["target"], "../outside");
     ok(world.write(json!({"op": "unlink", "path": "dir"})));
 }
@@ -164,7 +164,7 @@ fn pipes_are_refused_and_do_not_block() {
     assert_eq!(why(&world.read(json!({"op": "readFile", "path": "pipe"}))), "io:EOPNOTSUPP");
 }
 
-/// A folder is exchanged for a link to the outside while all verbs run, and nothing outside is accessed.
+/// No verb accesses anything outside of the project while a folder is exchanged for a link that leads out.
 #[test]
 fn a_race_of_folder_and_link_never_escapes() {
     let world = World::new(&[writer()]);
@@ -214,7 +214,7 @@ async fn programs_get_their_arguments_verbatim_and_a_clean_environment() {
         let refused = world.run("exec", json!({"command": "env", "env": {name: value}})).await;
         assert_eq!(why(&refused), "denied:scope", "{name}");
     }
-    // Variables that the extension set for itself, and not for this program, are left out.
+    // Variables that the extension set for itself, and not for this program, are not passed.
     let own = json!({"command": "env", "inherits": true, "env": {"LD_PRELOAD": "/x.so", "SET": "1"}});
     let own = ok(world.run("exec", own).await)["stdout"].as_str().unwrap().to_owned();
     assert!(own.contains("SET=1") && !own.contains("LD_PRELOAD"), "{own}");
@@ -264,7 +264,7 @@ fn the_environment_is_read_by_name() {
     assert_eq!(why(&world.sync("env", "env", json!({"op": "get", "names": ["SECRET_TOKEN"]}))), "denied:no_grant");
 }
 
-/// Answers every connection with `response`; returns its port and the received requests.
+/// Starts a server that answers every connection with `response`; returns its port and the received requests.
 async fn server(response: String) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -298,7 +298,7 @@ async fn a_redirect_to_an_unnamed_private_address_is_refused_and_not_reached() {
     assert_eq!(why(&world1.run("http", by_name).await), "denied:blocked_address");
     assert!(inner_seen.lock().unwrap().is_empty());
     assert_eq!(outer_seen.lock().unwrap().len(), 1);
-    // With both named, the redirect is followed without the credentials of the first origin.
+    // If both are named, the redirect is followed without the credentials of the first origin.
     let world2 = World::new(&[hosts(&[format!("127.0.0.1:{inner}"), format!("127.0.0.1:{outer}")])]);
     let result = world2.run("http", get(outer)).await;
     assert_eq!((result.bytes[0].as_slice(), &result.output["redirected"]), (b"canary".as_slice(), &json!(true)));

@@ -67,7 +67,8 @@ mod unix {
         assert_eq!(std::fs::read_to_string(world.app().join("src/a.txt")).unwrap(), "new");
     }
 
-    /// In a folder that the extension may write but not read.
+    /// In a folder that an extension may write but not read, it reads the files that it made while they are unchanged, and no
+    /// others.
     #[test]
     fn who_made_a_file_reads_it_as_it_was_left_and_nothing_that_others_put_there() {
         let world = World::new(&[writer()]);
@@ -125,7 +126,8 @@ mod unix {
             assert_eq!(why(&world.read(params.clone())).split(':').next(), Some("denied"), "{params}");
         }
 
-        // A file that it appends to is not its own, nor is one that it moves or links into its own folder.
+        // A file to which the extension appends does not become its own, nor does a file that it moves or links into its own
+        // folder.
         ok(world.write(json!({"op": "appendFile", "path": at("moved/theirs"), "data": "x"})));
         refused("moved/theirs");
         ok(world.write(json!({"op": "rename", "from": at("moved/theirs"), "to": at("moved/log")})));
@@ -135,7 +137,7 @@ mod unix {
         let open = world.write(json!({"op": "open", "path": at("moved/log"), "flags": "r+"}));
         assert!(why(&open).starts_with("denied"), "{open:?}");
         assert_eq!(std::fs::read_to_string(tmp.join("moved/log")).unwrap(), "secretx");
-        // A file that it replaces as a whole is its own.
+        // A file that the extension replaces as a whole becomes its own.
         ok(world.write(json!({"op": "writeFile", "path": at("moved/log"), "data": "mine"})));
         assert_eq!(text("moved/log"), "mine");
     }
@@ -153,7 +155,7 @@ mod unix {
             assert!(why(&world.write(json!({"op": "writeFile", "path": path, "data": "x"}))).starts_with("io:"));
             assert!(why(&world.write(json!({"op": "copyFile", "from": path, "to": "copy"}))).starts_with("io:"));
         }
-        // Larger than the limit of one read: refused by its size, before memory is exhausted.
+        // A file larger than the limit of one read is refused by its size, before memory is exhausted.
         let sparse = std::fs::File::create(world.app().join("sparse")).unwrap();
         sparse.set_len(1 << 40).unwrap();
         assert_eq!(why(&world.read(json!({"op": "readFile", "path": "sparse"}))), "io:EFBIG");
@@ -197,7 +199,7 @@ mod unix {
         ok(world.write(json!({"op": "futimes", "fd": fd, "atimeMs": 1000, "mtimeMs": 2500})));
         ok(world.read(json!({"op": "fdatasync", "fd": fd})));
         let stat = ok(world.read(json!({"op": "fstat", "fd": fd})));
-        // Without the set-user-id bit.
+        // The set-user-id bit is not set.
         assert_eq!((stat["mode"].as_u64().unwrap() & 0o7777, &stat["mtimeMs"]), (0o711, &json!(2500.0)));
         std::os::unix::fs::symlink("nowhere", world.app().join("l")).unwrap();
         ok(world.write(json!({"op": "lutimes", "path": "l", "atimeMs": 0, "mtimeMs": 1000})));
@@ -296,7 +298,7 @@ mod unix {
         let mut call = world.start("read", "fs", asked.clone(), vec![]);
         assert_eq!(event(&mut call).await, json!({"ready": true}));
         assert_eq!(event(&mut call).await, json!({"event": "change", "name": "a.txt"}));
-        // A watch that was begun is handed over once.
+        // A begun watch can be taken over only once.
         let again = world.start("read", "fs", asked, vec![]).all().await;
         assert_eq!(why(&again[0]), "invalid_request:schema");
     }
@@ -337,7 +339,7 @@ mod unix {
         }
     }
 
-    /// Returns calls in order: capability and parameters.
+    /// Returns calls whose results must be equal in both file systems, in order: capability and parameters.
     fn calls() -> Vec<(&'static str, Value)> {
         let write = |params: Value| ("write", params);
         let read = |params: Value| ("read", params);
@@ -398,7 +400,7 @@ mod unix {
         ]
     }
 
-    /// Returns the result of a call without members that differ between two systems: numbers, times, the folder.
+    /// Returns the result of a call without members that differ between two file systems: numbers, times, the folder.
     fn told(world: &World, capability: &str, params: &Value) -> String {
         let result = world.sync(capability, "fs", params.clone());
         let mut output = result.output.clone();
@@ -407,14 +409,14 @@ mod unix {
             for name in ["dev", "ino", "uid", "gid", "blocks", "blksize", "ctimeMs", "birthtimeMs", "atimeMs"] {
                 stat.remove(name);
             }
-            // Only one file has a time that a call set.
+            // A time is compared only if a call has set it.
             if stat.get("mtimeMs").is_some_and(|time| *time != 2000.0) {
                 stat.remove("mtimeMs");
             }
             if is_folder {
                 stat.remove("size");
             }
-            // The mode depends on the process's umask; a call sets it on one file only.
+            // The mode depends on the process's umask, so it is compared only if a call has set it.
             if stat.get("mode").is_some_and(|mode| mode.as_u64() != Some(0o100_600)) {
                 stat.remove("mode");
             }

@@ -1,4 +1,4 @@
-//! Tests programs under a supervisor: their environment, their restrictions, and that no process remains.
+//! Tests programs under a supervisor: their environment, their restrictions, and that no process is left behind.
 //!
 //! This test has no test harness, since the supervisor is the same executable.
 
@@ -117,9 +117,9 @@ mod linux {
             .collect()
     }
 
-    /// Waits until `done`, with a generous limit.
+    /// Waits until `done` returns `true`; fails after at least a minute.
     fn until(what: &str, done: impl Fn() -> bool) {
-        // At least a minute, since a busy machine needs long to end a thousand processes.
+        // At least a minute, because a busy machine takes long to end a thousand processes.
         for _ in 0..12_000 {
             if done() {
                 return;
@@ -201,7 +201,7 @@ mod linux {
     fn what_is_left_running_ends_with_the_extension() {
         let world = world();
         ok(world.sync("exec", "exec", sh("setsid sleep 31275 >/dev/null 2>&1 &")));
-        // Its shell may exit before the server has been executed.
+        // The shell may exit before the server has been executed.
         until("a server that a program starts outlives it", || !marked("31275").is_empty());
         ok(world.sync("exec", "exec", sh("true")));
         assert!(!marked("31275").is_empty());
@@ -422,7 +422,7 @@ mod linux {
         assert_eq!((text.len(), said["truncated"].as_bool(), text.ends_with("xend\n")), (16 << 20, Some(true), true));
     }
 
-    /// Returns a folder for this process only.
+    /// Returns a writable folder that only this process uses.
     fn writable_of_this_test() -> std::path::PathBuf {
         std::env::temp_dir().join(format!("pijs-writable-of-a-test-{}", std::process::id()))
     }
@@ -449,7 +449,7 @@ mod linux {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// Returns a folder with a `git` for this process only.
+    /// Returns a folder with a `git` that only this process uses.
     fn git_of_this_test() -> std::path::PathBuf {
         std::env::temp_dir().join(format!("pijs-git-of-a-test-{}", std::process::id()))
     }
@@ -500,7 +500,7 @@ mod linux {
         let world = world();
         let script = "kill -9 $PPID; exec sleep 31279";
         let ended = ok(world.sync("exec", "exec", with(sh(script), json!({"timeout": 8000}))));
-        // Before or after its message that the program runs.
+        // The supervisor may be killed before or after its message that the program runs.
         assert!(ended["signal"] == "SIGKILL" || ended["error"]["errno"] == "EIO", "{ended}");
     }
 }

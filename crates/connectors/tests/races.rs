@@ -1,14 +1,14 @@
 //! Exchanges folders and links while every verb runs, and checks that nothing outside is read or changed (attack cases F06, F07).
 //!
-//! A second process only exchanges a folder for a link that leads out (`swap`), or moves the folder out of the project and back
-//! (`move`). Each verb runs 2,000 rounds in each mode, or `PIJS_RACE_ROUNDS`; the nightly run has 200,000, so each verb runs
+//! A second process repeatedly exchanges a folder for a link that leads out (`swap`), or moves the folder out of the project and
+//! back (`move`). Each verb runs 2,000 rounds in each mode, or `PIJS_RACE_ROUNDS`; the nightly run has 200,000, so each verb runs
 //! 400,000 times, as often as the kernel's own test of `openat2`. The test has no test harness, since the second process is the
 //! same executable.
 //!
 //! Only the effects of a verb are undone before the next round. With `TMPDIR` in memory (not below `/dev`, which is protected) a
-//! run takes a tenth of the time, since a journal slows both sides and the race is in the path walk. A line for each verb has the
-//! number of exchanges and the results of the calls; `io:EINVAL` and `io:ENOTDIR` are exchanges in the middle of a walk. A race
-//! without exchanges, or without a successful call, fails, since it tested nothing.
+//! run takes a tenth of the time: a file system's journal slows both sides, but the race is in the path walk. The output has a
+//! line for each verb with the number of exchanges and the results of the calls; `io:EINVAL` and `io:ENOTDIR` are exchanges in
+//! the middle of a walk. A race without exchanges, or without a successful call, fails, since it tested nothing.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {}
@@ -38,12 +38,12 @@ mod linux {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Rounds of one verb in one mode.
+    /// Default number of rounds of one verb in one mode.
     const ROUNDS: usize = 2_000;
-    /// Rounds between two checks of the outside, which is also checked at the end.
+    /// Number of rounds between two checks of the files outside, which are also checked at the end.
     const LOOK_EVERY: usize = 1_000;
     const CANARY: &str = "canary";
-    /// Longest pause between two exchanges in iterations of an empty loop: about the time of a call.
+    /// Maximum pause between two exchanges, in iterations of an empty loop: about the time of a call.
     const LONGEST_PAUSE: u32 = 512;
 
     /// State that a call changes, and that is restored for the next round.
@@ -60,7 +60,7 @@ mod linux {
         Temporary,
         /// The file `mine` exists.
         Mine,
-        /// This name, if it exists, has the project's content, and is removed.
+        /// If this name exists, it must have the project's content; it is removed.
         Taken(&'static str),
     }
 
@@ -184,7 +184,7 @@ mod linux {
 
     /// The second process: exchanges the folder until its input ends, and reports its start and the number of exchanges.
     ///
-    /// The pauses differ, so that exchanges happen at every step of a call, and some calls succeed.
+    /// The length of the pauses varies, so that exchanges happen at every step of a call, and some calls succeed.
     fn attack(how: &str, app: &Path) {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
@@ -201,7 +201,7 @@ mod linux {
                 _ => renameat_with(CWD, &away, CWD, &folder, RenameFlags::NOREPLACE),
             };
             let done = match done {
-                // A call has made a new folder under the name meanwhile.
+                // A call has created a new folder with this name in the meantime.
                 Err(rustix::io::Errno::EXIST) => renameat_with(CWD, &away, CWD, &folder, RenameFlags::EXCHANGE)
                     .map(|()| drop(std::fs::remove_dir_all(&away))),
                 done => done,
@@ -225,12 +225,12 @@ mod linux {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.arg(format!("--attack={how}")).arg(app).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut attacker = command.spawn().unwrap();
-            // On a busy machine, the calls could be over before the attacker begins.
+            // Waits for the attacker to begin: on a busy machine, the calls could be over before.
             attacker.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
             Self(attacker)
         }
 
-        /// Returns the number of exchanges.
+        /// Stops the attacker and returns the number of exchanges.
         fn stop(mut self) -> u64 {
             drop(self.0.stdin.take());
             let output = self.0.wait_with_output().unwrap();
@@ -261,7 +261,7 @@ mod linux {
         let attacker = Attacker::start(how, &app);
         let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
         let mut escaped = None;
-        // More rounds if the folder was absent in all of them.
+        // Runs more rounds if the folder was absent in all of them.
         for round in 0..20 * rounds {
             if round >= rounds && outcomes.contains_key("ok") {
                 break;
@@ -286,7 +286,7 @@ mod linux {
         if escaped.is_none() && snapshot(&outside) != before {
             escaped = Some("the outside has changed".to_owned());
         }
-        // Copies must contain the project's text only. A name that exists outside only must not appear.
+        // Copies must contain only the project's text. A name that exists only outside must not appear.
         for name in ["copies/secret", "copies/e/inner"] {
             if std::fs::exists(app.join(name)).unwrap_or(true) {
                 escaped = Some(format!("{name} was outside"));

@@ -32,10 +32,10 @@ async fn server<F: Future<Output = ()> + Send + 'static>(
     (port, seen)
 }
 
-/// Data that a server received, one string for each connection.
+/// The data that a server received: one string per connection.
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// Reads one request's head and answers.
+/// Starts a server that reads the head of one request per connection and sends `response`.
 async fn answers(response: Vec<u8>) -> (u16, Seen) {
     server(move |mut stream, seen| {
         let response = response.clone();
@@ -84,7 +84,7 @@ fn redirect(status: u16, to: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status} Go\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").into_bytes()
 }
 
-/// A resolver that returns these answers in turn, and then the last one.
+/// A resolver that returns these answers one after the other, and then repeats the last one.
 struct Scripted(Mutex<VecDeque<Vec<IpAddr>>>);
 
 impl Resolver for Scripted {
@@ -104,10 +104,10 @@ fn scripted(answers: &[&[&str]]) -> Arc<dyn Resolver> {
 async fn a_name_that_changes_its_address_leads_nowhere_inside() {
     let (port, seen) = answers(plain("canary")).await;
     for answers in [
-        // First public, then this machine.
+        // First a public address, then one of this machine.
         &[&["192.0.2.1"][..], &["127.0.0.1"]][..],
         &[&["127.0.0.1"]],
-        // One public address does not permit the others.
+        // A public address does not permit the other addresses.
         &[&["93.184.216.34", "127.0.0.1"]],
         &[&["::ffff:127.0.0.1"]],
         &[&["64:ff9b::7f00:1"]],
@@ -157,7 +157,7 @@ fn documentation_and_shared_networks_are_not_public() {
     }
 }
 
-/// `localhost` is this machine, whatever a name server returns, and a grant has to name it with its port.
+/// `localhost` is this machine, regardless of what a name server returns, and a grant must name it with its port.
 #[tokio::test]
 async fn localhost_is_reached_when_it_is_named_with_its_port() {
     let (port, seen) = answers(plain("here")).await;
@@ -178,7 +178,7 @@ async fn localhost_is_reached_when_it_is_named_with_its_port() {
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
-/// An extension may connect to its own server by any method while it listens, and other extensions may not.
+/// An extension may connect to its own server by any method while the server listens; other extensions may not.
 #[tokio::test]
 async fn a_server_of_ones_own_is_reached_without_a_name() {
     let world = World::new(&[hosts(&["127.0.0.1:0".to_owned()])]);
@@ -197,7 +197,7 @@ async fn a_server_of_ones_own_is_reached_without_a_name() {
     assert_eq!(why(&world.run("http", request).await), "denied:scope");
 }
 
-/// An address is free again as soon as its server has ended; accepted connections stay open.
+/// An address is free again as soon as its server has been closed; accepted connections stay open.
 #[tokio::test]
 async fn a_server_that_is_closed_is_gone_when_its_call_ends() {
     let world = World::new(&[hosts(&["127.0.0.1:*".to_owned()])]);
@@ -242,7 +242,7 @@ async fn each_redirect_is_decided_anew() {
         let world = world(&[outer], |_| {});
         assert_eq!(why(&world.run("http", json!({"url": url(outer)})).await), "invalid_request:url", "{to}");
     }
-    // A host that the grant does not name.
+    // A redirect to a host that the grant does not name.
     let (outer, _) = answers(redirect(302, "http://elsewhere.example/")).await;
     let world = World::new(&[hosts(&named(&[outer]))]);
     assert_eq!(why(&world.run("http", json!({"url": url(outer)})).await), "denied:scope");
@@ -288,7 +288,7 @@ fn coded(codings: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Starts a server that sends a piece repeatedly in chunks while the client reads; the counter has the sent bytes.
+/// Starts a server that repeatedly sends a piece while the client reads; the counter contains the number of sent bytes.
 async fn endless(piece: Vec<u8>, head: &'static str) -> (u16, Arc<AtomicUsize>) {
     let sent = Arc::new(AtomicUsize::new(0));
     let counts = Arc::clone(&sent);
@@ -321,7 +321,7 @@ async fn a_body_that_unpacks_to_too_much_is_cut_off() {
     // The inner coding is small; the outer one is a decompression bomb.
     let (around, _) = answers(coded("gzip, gzip", &gzip(&nothing.repeat(1 << 20)))).await;
     let (in_one_another, _) = answers(coded("gzip, br, gzip", &gzip(&brotli(&small[0])))).await;
-    // Empty members: any amount of input gives no output.
+    // With empty members, any amount of input produces no output.
     let chunked = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n";
     let (members, sent) = endless(chunk(&nothing.repeat(50)), chunked).await;
     let (plain, _) = endless(chunk(&[b'x'; 0x400]), "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
@@ -336,7 +336,7 @@ async fn a_body_that_unpacks_to_too_much_is_cut_off() {
         let received: usize = streamed.iter().flat_map(|result| &result.bytes).map(Vec::len).sum();
         assert!(received <= 1 << 20);
     }
-    // A member without content counts, or it would take longer to decode than it takes to send.
+    // An empty member counts toward the limit; otherwise decoding would take longer than sending.
     assert!(sent.load(Ordering::Relaxed) < 16 << 20);
     // Without `decode`, the body is not decoded.
     let as_sent = world.run("http", json!({"url": url(gzipped)})).await;
@@ -372,7 +372,7 @@ async fn a_body_comes_as_it_was_sent_unless_it_is_to_be_decoded() {
     ok(world.run("http", many(true, "HEAD")).await);
 }
 
-/// Endless heads: no response, and no memory is kept.
+/// An endless head fails without a response, and is not kept in memory.
 #[tokio::test]
 async fn a_head_that_never_ends_is_given_up() {
     const NOTHING: &str = "";
@@ -386,7 +386,7 @@ async fn a_head_that_never_ends_is_given_up() {
     let (old, _) = answers(b"HTTP/0.9 200 OK\r\n\r\n".to_vec()).await;
     let (mute, _) = server(|mut stream, _| async move {
         head(&mut stream).await;
-        // It closes its sending side and keeps the connection.
+        // The server closes its sending side and keeps the connection open.
         let _ = stream.shutdown().await;
         std::future::pending::<()>().await;
     })
@@ -397,7 +397,7 @@ async fn a_head_that_never_ends_is_given_up() {
     })
     .await;
     let ports = [early, empty_lines, lines, line, name, reason, preface, old, mute, stays];
-    // Only endless servers get a short deadline, which others could exceed on a busy machine.
+    // Only endless servers get a short deadline; the others could exceed it on a busy machine.
     let short = |http: &mut HttpOptions| {
         http.idle_timeout = Duration::from_millis(600);
         http.total_timeout = Duration::from_secs(2);
@@ -419,7 +419,7 @@ async fn a_head_that_never_ends_is_given_up() {
         let world = if expected == "timeout:deadline" { &impatient } else { &world };
         assert_eq!(why(&world.run("http", json!({"url": url(port)})).await), expected, "{number:?}");
     }
-    // The kernel's socket buffers, and the limit of a head.
+    // The server can send at most the kernel's socket buffers and the limit of a head.
     for sent in [empty_sent, lines_sent, line_sent, name_sent, reason_sent] {
         assert!(sent.load(Ordering::Relaxed) < 16 << 20);
     }
@@ -444,11 +444,11 @@ async fn a_head_that_drips_is_read_in_passing() {
     .await;
     let world = world(&[port], |_| {});
     let answer = ok(world.run("http", json!({"url": url(port)})).await);
-    // More lines than a client takes by itself: Node has as many as fit into its head.
+    // More lines than the HTTP client accepts by default: Node accepts as many as fit into its limit for a head.
     assert_eq!(answer["headers"].as_array().map(Vec::len), Some(LINES));
 }
 
-/// Bodies with wrong lengths, and endless ones.
+/// A body with a wrong length, and an endless body, fail.
 #[tokio::test]
 async fn a_body_that_lies_about_itself_is_given_up() {
     const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -477,7 +477,7 @@ async fn a_body_that_lies_about_itself_is_given_up() {
         match port == less {
             // Bytes after the end of the body are ignored.
             true => assert_eq!(answer.bytes[0], b"ab"),
-            // A chunk size may have any number of leading zeros, which are not kept.
+            // A chunk size may have any number of leading zeros, which are not kept in memory.
             false if port == size => assert_eq!(why(&answer), "timeout:deadline"),
             false => assert_eq!(why(&answer), "io:EPROTO", "{number}"),
         }
@@ -505,7 +505,7 @@ async fn a_server_that_drips_stalls_or_lies_is_given_up() {
     .await;
     let (cuts, _) = answers(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\nconnection: close\r\n\r\nabc".to_vec()).await;
     let (garbage, _) = answers(b"\0\0\0\0hello\r\n\r\n".to_vec()).await;
-    // Many frames of a protocol that was not negotiated.
+    // A server that sends many frames of a protocol that was not negotiated.
     let (frames, _) =
         server(|mut stream, _| async move { while stream.write_all(b"\0\0\0\x04\0\0\0\0\0").await.is_ok() {} }).await;
     let ports = [stalls, drips, cuts, garbage, frames];

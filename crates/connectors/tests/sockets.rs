@@ -9,8 +9,8 @@ use support::{Call, World, hosts};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Starts a server that completes the handshake, sends the first bytes, then the others repeatedly; returns its port and the
-/// number of sent bytes.
+/// Starts a server that completes the handshake, sends the bytes `first`, then `then` repeatedly; returns its port and the number
+/// of sent bytes.
 async fn frames(first: Vec<u8>, then: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -24,13 +24,13 @@ async fn frames(first: Vec<u8>, then: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
         while !then.is_empty() && stream.write_all(&then).await.is_ok() {
             counts.fetch_add(then.len(), Ordering::Relaxed);
         }
-        // It keeps the connection until the client closes it.
+        // The server keeps the connection open until the client closes it.
         while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {}
     });
     (port, sent)
 }
 
-/// Starts a server that answers any request with these bytes, then sends others endlessly.
+/// Starts a server that answers any request with `first`, then sends `then` endlessly.
 async fn says(first: &'static [u8], then: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -68,10 +68,10 @@ async fn end(call: Call) -> String {
 #[tokio::test]
 async fn frames_that_claim_too_much_or_never_end_close_the_connection() {
     const LARGE: &str = "invalid_request:too_large";
-    /// Ended without a close frame.
+    /// Close code of a connection that ended without a close frame.
     const LOST: &str = "1006";
     let claims = |size: u64| [&[0x82, 127][..], &size.to_be_bytes()].concat();
-    // A continuation frame of one kilobyte, and one of the largest size.
+    // Continuation frames of one kilobyte each.
     let more = [&[0x00, 126, 4, 0][..], &[b'x'; 1024]].concat().repeat(64);
     let cases = [
         (claims(1 << 62), vec![], LARGE),

@@ -20,7 +20,7 @@ struct Certificate {
 
 const SOUND: Certificate = Certificate { name: "127.0.0.1", is_expired: false };
 
-/// Starts an echo server with a certificate of its own authority; returns its port and the authority as PEM.
+/// Starts an echo server whose certificate is signed by a new authority; returns its port and the authority as PEM.
 async fn server(certificate: Certificate) -> (u16, String) {
     let authority = {
         let mut params = CertificateParams::new(Vec::new()).unwrap();

@@ -1,7 +1,8 @@
 //! Starts a program and controls its process tree.
 //!
-//! With a supervisor ([`super::supervisor`]) the whole tree can be ended. Without one (other systems, embedders whose `main` does
-//! not call [`super::supervisor::enter`]) only the program's process group can, and its processes can leave that.
+//! With a supervisor ([`super::supervisor`]), the whole tree can be stopped. Without one (on other systems, and for embedders
+//! that do not call [`super::supervisor::enter`] in `main`), only the program's process group can be stopped, which its processes
+//! can leave.
 
 use super::program::Program;
 use super::{ExecOptions, signals};
@@ -22,16 +23,16 @@ pub(super) struct StartOptions {
     pub(super) name: String,
     pub(super) args: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
-    /// The working folder. The handle is used; the name is for systems without a supervisor.
+    /// The working folder. The handle is used if there is a supervisor, and the path otherwise.
     pub(super) folder: Arc<File>,
     pub(super) cwd: PathBuf,
-    /// Whether standard input is a pipe; otherwise it is empty.
+    /// Whether standard input is a pipe; if not, it is empty.
     pub(super) has_stdin: bool,
     /// Whether standard error is merged into standard output, in the order of the writes.
     pub(super) joins_streams: bool,
-    /// Whether the user started the command, which then keeps all of the user's privileges.
+    /// Whether the user started the command; it then keeps all of the user's privileges.
     pub(super) is_own: bool,
-    /// Files that are closed to the program, where the kernel has Landlock and there is a supervisor.
+    /// Files that the program cannot access, if the kernel has Landlock and there is a supervisor.
     pub(super) view: ProgramView,
 }
 
@@ -52,12 +53,12 @@ pub(super) struct ProgramExit {
     pub(super) signal: Option<i32>,
 }
 
-/// Controls a program and all it started. Dropping the last clone ends them.
+/// Controls a program and all processes that it started. Dropping the last clone stops them.
 pub(super) struct TreeHandle {
     tree: Arc<EndTreeOnDrop>,
 }
 
-/// Ends a process tree on drop.
+/// Stops a process tree on drop.
 struct EndTreeOnDrop(Arc<dyn TreeControl>);
 
 impl Drop for EndTreeOnDrop {
@@ -71,35 +72,35 @@ impl Drop for EndTreeOnDrop {
 pub(super) enum SignalTarget {
     /// The program alone.
     Program,
-    /// The process group that it leads.
+    /// The program's process group.
     Group,
 }
 
 trait TreeControl: Send + Sync {
-    /// Sends a signal; returns false when the program has ended.
+    /// Sends a signal; returns `false` if the program has ended.
     fn signal(&self, signal: Signal, to: SignalTarget) -> bool;
-    /// Sends a signal to one descendant of the program; returns false when `pid` is no descendant or has ended.
+    /// Sends a signal to one descendant of the program; returns `false` if `pid` is not a descendant or has ended.
     fn signal_descendant(&self, _pid: Pid, _signal: Signal) -> bool {
         false
     }
-    /// Ends the tree: `SIGTERM`, then `SIGKILL` after the grace period.
+    /// Stops the tree: `SIGTERM`, then `SIGKILL` after the grace period.
     fn end(&self);
-    /// Whether no process of the tree is left.
+    /// Returns whether no process of the tree is left.
     fn is_over(&self) -> bool;
 }
 
 impl TreeHandle {
-    /// Sends a signal; returns false when the program has ended.
+    /// Sends a signal; returns `false` if the program has ended.
     pub(super) fn signal(&self, signal: Signal, to: SignalTarget) -> bool {
         self.tree.0.signal(signal, to)
     }
 
-    /// Sends a signal to one process of the tree; returns false when it is none, or when no supervisor knows the tree.
+    /// Sends a signal to one process of the tree; returns `false` if `pid` is not in the tree, or if there is no supervisor.
     pub(super) fn signal_descendant(&self, pid: Pid, signal: Signal) -> bool {
         self.tree.0.signal_descendant(pid, signal)
     }
 
-    /// Returns another handle of the same tree.
+    /// Returns another handle to the same tree.
     pub(super) fn share(other: &Self) -> Self {
         Self { tree: Arc::clone(&other.tree) }
     }
@@ -108,12 +109,12 @@ impl TreeHandle {
         Self { tree: Arc::new(EndTreeOnDrop(tree)) }
     }
 
-    /// Ends the tree: `SIGTERM`, a grace period, `SIGKILL`. Returns at once.
+    /// Stops the tree: `SIGTERM`, a grace period, `SIGKILL`. Returns at once.
     pub(super) fn end(&self) {
         self.tree.0.end();
     }
 
-    /// Whether no process of the tree is left.
+    /// Returns whether no process of the tree is left.
     pub(super) fn is_over(&self) -> bool {
         self.tree.0.is_over()
     }
@@ -167,17 +168,17 @@ mod supervised {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
-    /// Longest wait for a supervisor's first message.
+    /// Maximum wait for a supervisor's first message.
     const FIRST_MESSAGE: Duration = Duration::from_secs(20);
 
-    /// Name under which a supervisor shows in a process list.
+    /// Name of a supervisor in a process list.
     const NAME: &str = "pijs-exec";
 
     struct Supervised {
         control: Mutex<UnixStream>,
         running: AtomicBool,
         supervisor: Pid,
-        /// Whether the supervisor was reaped: its process number may be reused then.
+        /// Whether the supervisor was reaped, after which its process number may be reused.
         reaped: Mutex<bool>,
         over: AtomicBool,
     }
@@ -261,7 +262,7 @@ mod supervised {
             other => {
                 drop(ours);
                 drop(messages);
-                // It is not a supervisor, or did not answer: it must not keep running.
+                // The process is not a supervisor, or did not answer, so it must not keep running.
                 let _ = process.kill();
                 let _ = process.wait();
                 // The program may have killed its supervisor before the supervisor answered.
@@ -291,7 +292,7 @@ mod supervised {
         Ok((pid, tree))
     }
 
-    /// Reads what a supervisor says until it ends, and reaps it.
+    /// Reads the messages of a supervisor until it exits, and reaps it.
     fn watch(
         watched: &Supervised,
         mut process: std::process::Child,
@@ -315,7 +316,7 @@ mod supervised {
         *reaped = true;
         drop(reaped);
         if killed {
-            // The supervisor itself was killed: the program's process group is all that can still be ended.
+            // The supervisor itself was killed: only the program's process group can still be stopped.
             if let (Some(group), Some(_)) = (i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw), &sender)
             {
                 let _ = rustix::process::kill_process_group(group, Signal::KILL);
@@ -341,7 +342,7 @@ mod unsupervised {
     struct ProcessGroup {
         leader: Pid,
         grace: Duration,
-        /// Whether the leader was reaped: its process number may be reused then.
+        /// Whether the leader was reaped, after which its process number may be reused.
         reaped: Mutex<bool>,
     }
 
@@ -412,7 +413,7 @@ mod unsupervised {
 }
 
 impl ProgramExit {
-    /// Returns the JSON form for an answer.
+    /// Returns the JSON form for the result of a call.
     pub(super) fn value(self) -> Value {
         json!({ "code": self.code, "signal": self.signal_name() })
     }

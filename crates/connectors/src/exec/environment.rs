@@ -1,5 +1,5 @@
-//! Builds the environment of a program (`docs/spec/capabilities.md`, Variables of a program): an allow list, and what the
-//! caller adds to it.
+//! Builds the environment of a program (`docs/spec/capabilities.md`, Variables of a program): an allow list, and the variables
+//! that the caller adds to it.
 
 use super::ExecOptions;
 use pijs_hostcall::scope::Command;
@@ -19,8 +19,8 @@ pub(super) fn visible(options: &ExecOptions) -> BTreeMap<String, String> {
     options.env.iter().filter(|(name, _)| all || visible(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
 }
 
-/// Returns the environment that the caller gave in place of the allow list. The gate has decided it as a whole; each variable is
-/// checked once more, since variables that the program can start without are left out where nothing permits them.
+/// Returns the environment that the caller passed in place of the allow list. The gate has allowed the environment as a whole.
+/// Each variable is checked once more, and dropped if it is not permitted and the program can start without it.
 pub(super) fn of(
     request: &Request,
     options: &ExecOptions,
@@ -53,7 +53,7 @@ pub(super) fn of(
 /// The variable that tells `pi` which extension started it.
 pub const STARTED_BY: &str = "PIJS_STARTED_BY";
 
-/// Tells `pi` that an extension started it, so that the arguments are the extension's choice.
+/// Tells `pi`, by [`STARTED_BY`], that an extension started it and so chose the arguments.
 pub(super) fn name_starter(request: &Request, command: &str, args: &[String], env: &mut BTreeMap<String, String>) {
     let is_agent = |word: &str| name_of(word) == "pi";
     if (is_agent(command) || args.iter().any(|arg| is_agent(arg))) && guard!(AttributionStarted) {
@@ -61,8 +61,9 @@ pub(super) fn name_starter(request: &Request, command: &str, args: &[String], en
     }
 }
 
-/// Removes folders from the search path that extensions, packages or the project can write to: a program that the started program
-/// looks up there could be the extension's. A grant for every use of the program covers that, so the path stays as it is then.
+/// Removes folders from the search path that extensions, packages or the project can write to: the started program might look up
+/// another program there that the extension wrote. A grant for every use of the program covers such programs, so the path is not
+/// changed then.
 pub(super) fn leave_out_written(request: &Request, command: &str, args: &[String], env: &mut BTreeMap<String, String>) {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     if request.permit.covers_every_use(command, &words) || !guard!(ExecWrittenPath) {

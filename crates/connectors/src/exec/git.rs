@@ -1,18 +1,18 @@
-//! Keeps a plain use of git from running programs that a repository's configuration names.
+//! Prevents a plain use of git from running programs that a repository's configuration names.
 //!
 //! A grant of `git`, or consent to one command line of it, does not cover the programs that `.git/config` names: hooks, filters,
 //! drivers, an editor, a transport. [`restrict`] overrides them through git's environment, which takes precedence over every
-//! file. Settings with a fixed name are always overridden. The other settings of the repository are listed first: those in
-//! [`git_settings`] stay, those that name a program are replaced by one that runs nothing, and all others by the user's value or
-//! an empty one. The user's own configuration (`--global`, `--system`) of filters, drivers, ssh, signatures and credentials
-//! stays, since a repository cannot write it.
+//! file. Settings with a fixed name are always overridden. The other settings of the repository are listed first: settings in
+//! [`git_settings`] are kept, settings that name a program are replaced by a value that runs nothing, and all others by the
+//! user's value or an empty one. The user's own configuration (`--global`, `--system`) of filters, drivers, ssh, signatures and
+//! credentials is kept, because a repository cannot write it.
 //!
-//! A submodule has its own configuration, which git reads when it looks for changes there. The environment applies there as well,
-//! so the settings of submodules are overridden along with those of the repository. Programs that run git get the same
-//! environment.
+//! A submodule has its own configuration, which git reads when it looks for changes in the submodule. The environment applies to
+//! submodules as well, so the settings of submodules are overridden along with those of the repository. Programs that run git get
+//! the same environment.
 //!
-//! A setting that cannot be overridden without changing what git stores or shows makes the command fail, with a line that names
-//! the grant: a filter may encrypt a file, for example.
+//! Some settings cannot be overridden without changing what git stores or shows: a filter may encrypt a file, for example. Such a
+//! setting makes the command fail, with a message that names the required grant.
 
 use super::ExecOptions;
 use super::program::{self, Program};
@@ -29,7 +29,7 @@ use survey::{Entry, Survey, global_options};
 
 mod survey;
 
-/// A command that fails with a reason. It contains no text of the repository, since a shell runs it.
+/// A command that fails with a reason. It contains no text of the repository, because a shell runs it.
 const FAILS: &str = "echo 'pi: a setting of this repository names a program; exec:git * permits it' >&2; false";
 
 const FAILS_AS_ALIAS: &str = "!echo 'pi: a repository names this command; exec:git * permits it' >&2; false";
@@ -63,7 +63,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("GIT_SEQUENCE_EDITOR", ":"),
 ];
 
-/// Settings that are overridden whatever the configuration says.
+/// Settings that are always overridden, regardless of the configuration.
 const SETTINGS: &[(&str, &str)] = &[
     ("core.askPass", ""),
     ("core.editor", ":"),
@@ -71,7 +71,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
     ("core.pager", "cat"),
     ("diff.submodule", "short"),
-    // The settings of a submodule are its own, and a plain use does not name the repositories that it is fetched from.
+    // A submodule has its own settings, and a plain use of git does not name the repositories from which submodules are fetched.
     ("fetch.recurseSubmodules", "false"),
     ("push.recurseSubmodules", "no"),
     ("submodule.recurse", "false"),
@@ -98,7 +98,7 @@ const USERS_SETTINGS: &[(&str, &str)] = &[
 /// Git's built-in merge strategies. Any other is the program `git-merge-NAME`.
 const STRATEGIES: &[&str] = &["octopus", "ort", "ours", "recursive", "resolve", "subtree"];
 
-/// Adds settings to git's environment.
+/// Git's environment, to which settings are added.
 struct Settings<'a>(&'a mut BTreeMap<String, String>);
 
 impl Settings<'_> {
@@ -131,14 +131,14 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Whether its program has such a name, directly or through a link.
+    /// Returns whether the name of the program, or of a link to it, satisfies `is_such`.
     fn is_called(&self, is_such: impl Fn(&str) -> bool) -> bool {
         [&self.program.file, &self.program.found]
             .iter()
             .any(|path| path.file_name().is_some_and(|file| is_such(name_of(&file.to_string_lossy()))))
     }
 
-    /// Returns the git that the call runs, directly or through another program.
+    /// Returns the git executable that the call runs, directly or through another program.
     fn git(&self, is_git: bool) -> Option<Program> {
         match is_git {
             true => Some(self.program.clone()),
@@ -149,9 +149,9 @@ impl Call<'_> {
 
 /// Restricts git, and programs that run it, to what the call's arguments say.
 ///
-/// In every use git accepts a folder as a repository only where it is called `.git` or is named explicitly: any other folder with
-/// the layout of a repository would have a configuration, too, and any process with write access can make one. A plain `git push`
-/// reaches no repository on this machine: git would run the hooks of the target.
+/// In every use, git accepts a folder as a repository only if it is called `.git` or is named explicitly: any other folder with
+/// the layout of a repository would have a configuration as well, and any process with write access can create one. A plain `git
+/// push` cannot reach a repository on this machine, because git would run the hooks of the target.
 pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> Result<(), HostcallError> {
     let Call { request, params: ProgramParams { command, args, .. }, .. } = call;
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -177,7 +177,7 @@ pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> R
         settings.add("protocol.file.allow", "never");
     }
     let Some(git) = call.git(is_git).filter(|_| !is_every_use) else { return Ok(()) };
-    // The arguments of another program mean nothing to git.
+    // The arguments of another program are not git's.
     let words = if is_git { words } else { Vec::new() };
     let survey = Survey {
         view: view::of(&request.permit, "git", &git, call.options),
@@ -212,7 +212,7 @@ fn list_settings(survey: &Survey<'_>, words: &[&str]) -> Result<Vec<Entry>, Host
     Ok(listed)
 }
 
-/// Overrides the listed settings with the user's values, or with values that name no program.
+/// Overrides the listed settings with the user's values, or with values that do not name a program.
 fn override_settings(
     settings: &mut Settings<'_>,
     survey: &Survey<'_>,
@@ -237,11 +237,11 @@ fn override_settings(
         }
     }
     for entry in listed.iter().filter(|entry| !entry.is_users) {
-        // The user's value for all servers applies to each of them.
+        // The user's value for all servers applies to each server.
         let general = || git_settings::general(&entry.key).and_then(|key| users(&key));
         let mut needed = BTreeMap::new();
         let is_taken = override_setting(&mut Settings(&mut needed), entry, users(&entry.key).or_else(general));
-        // Git's environment holds UTF-8 here: any other key cannot be overridden by it.
+        // The environment is UTF-8, so a key with other bytes cannot be overridden.
         if !is_taken || (!entry.is_text && !needed.is_empty() && guard!(ExecGitText)) {
             return Err(survey.refusal(&format!(
                 "git in a repository that sets {}, which may name a program",
@@ -253,13 +253,13 @@ fn override_settings(
     Ok(())
 }
 
-/// Returns whether a file's name leads to no other folder than those below the work tree, links aside.
+/// Returns whether a file name stays below the work tree. Links are not considered.
 fn stays_below(name: &str) -> bool {
     !name.starts_with(['/', '~', '%', ':']) && !name.split('/').any(|part| part == "..")
 }
 
-/// Whether a setting permits a protocol that is a helper program. `ext` is excluded: it runs any command that an address
-/// contains.
+/// Returns whether a setting permits a protocol that a helper program implements. `ext` is excluded, because it runs any command
+/// that an address contains.
 fn is_protocol(key: &str) -> bool {
     key.starts_with("protocol.") && key.ends_with(".allow") && !matches!(key, "protocol.allow" | "protocol.ext.allow")
 }
@@ -268,13 +268,13 @@ fn is_credential_helper(key: &str) -> bool {
     key.starts_with("credential.") && key.ends_with(".helper")
 }
 
-/// Whether a setting is overridden whatever the configuration says.
+/// Returns whether a setting is always overridden, regardless of the configuration.
 fn is_fixed(key: &str) -> bool {
     SETTINGS.iter().chain(USERS_SETTINGS).any(|(fixed, _)| fixed.eq_ignore_ascii_case(key))
 }
 
 /// Overrides a setting of a repository that is not known to be harmless, with the user's value or with one that runs nothing.
-/// Returns false when that is not possible.
+/// Returns `false` if that is not possible.
 fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&str>) -> bool {
     let Some((section, rest)) = entry.key.split_once('.') else { return true };
     let (subsection, variable) = rest.rsplit_once('.').map_or((None, rest), |(name, variable)| (Some(name), variable));
@@ -285,26 +285,27 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
         ("diff", "textconv") | ("interactive", "difffilter") => "cat",
         ("trailer", "cmd" | "command") | ("init", "templatedir") => "",
         ("hook", "command") | ("core", "alternaterefscommand") => "true",
-        // The first value wins, so it cannot be overridden; a remote machine runs the program itself.
+        // The first value has precedence, so it cannot be overridden. A remote machine runs the program itself; a local
+        // repository is not reached.
         ("remote", "receivepack" | "uploadpack") => {
             settings.add("protocol.file.allow", "never");
             return true;
         }
         ("remote", "vcs") => "not-permitted",
-        // An alias runs another command than the one that was decided.
+        // An alias runs a command other than the one that was allowed.
         ("alias", _) => FAILS_AS_ALIAS,
         ("man" | "browser" | "difftool" | "mergetool", "path") => "false",
         ("help", "format") => "man",
         ("help" | "web" | "instaweb", "browser") => "false",
         ("man", "viewer") => "man",
         ("submodule", "update") if entry.value.starts_with('!') => "checkout",
-        // Every value runs, and none resets the earlier ones.
+        // Every value is run, and no value resets the earlier ones.
         ("gc", "recentobjectshook") if guard!(ExecGitHarmless) => return false,
         ("lfs", "clean" | "path" | "smudge") => "false",
         // `GIT_PROXY_COMMAND` takes precedence, and helpers are set above.
         ("core", "gitproxy") | ("gpg", "program") | ("credential", "helper") => return true,
         _ if is_fixed(&entry.key) => return true,
-        // The first value wins here, too.
+        // The first value has precedence, so it cannot be overridden.
         ("pull", "twohead" | "octopus") if guard!(ExecGitHarmless) => {
             return users.is_some() || entry.value.split_whitespace().all(|name| STRATEGIES.contains(&name));
         }
@@ -312,9 +313,9 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
         ("protocol", "allow") => "never",
         (_, "cmd" | "command" | "defaultkeycommand" | "driver" | "helper" | "program") => "false",
         ("imap", "tunnel") => "false",
-        // Both may be anywhere: patches are written into the folder, and quote the file.
+        // The folder may be anywhere, and patches are written into it.
         ("format", "outputdirectory") if guard!(ExecGitHarmless) => ".",
-        // A later value is added to the list, and resets nothing.
+        // A later value is added to the list and does not reset it.
         ("blame", "ignorerevsfile") if guard!(ExecGitHarmless) => return stays_below(&entry.value),
         _ if let Some(neutral) = git_settings::neutral_file(section, variable)
             && guard!(ExecGitHarmless) =>
@@ -327,9 +328,9 @@ fn override_setting(settings: &mut Settings<'_>, entry: &Entry, users: Option<&s
             neutral
         }
         _ if git_settings::is_harmless(section, variable) || !guard!(ExecGitHarmless) => return true,
-        // May belong to a later version of git.
+        // The setting may belong to a later version of git.
         _ if git_settings::is_gits_own(section) => return users.is_some(),
-        // Belongs to another tool.
+        // The setting belongs to another tool.
         _ => "",
     };
     settings.add(&entry.key, users.unwrap_or(neutral));

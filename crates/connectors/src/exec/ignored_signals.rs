@@ -1,4 +1,5 @@
-//! Restores ignored signals before a program starts, since it would inherit them. A shell ignores some for background processes.
+//! Restores ignored signals before a program starts, because the program would inherit them. A shell ignores some signals in
+//! background processes.
 //!
 //! A signal with a handler is not inherited: the kernel resets it when another program is executed. Node does the same.
 
@@ -6,20 +7,20 @@ use rustix::process::Signal;
 use std::sync::Once;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Installs a handler that does nothing for every ignored signal, once for this process. The process keeps ignoring them in
-/// effect.
+/// Installs an empty handler for every ignored signal, once for this process. In effect, the process still ignores these signals.
 pub(super) fn install_handlers() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let ignored = ignored();
         if ignored != 0 {
-            // A dedicated thread, since a runtime cannot be dropped inside another one. The handlers stay when it has ended.
+            // On a dedicated thread, because a runtime cannot be dropped inside another one. The handlers remain installed after
+            // the thread has ended.
             let _ = std::thread::spawn(move || listen(ignored)).join();
         }
     });
 }
 
-/// Returns the mask of ignored signals; 0 where the system does not report it.
+/// Returns the mask of ignored signals; 0 if the system does not report it.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());

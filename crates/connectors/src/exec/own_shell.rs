@@ -1,9 +1,9 @@
 //! Runs pi's own shell: the model's `bash` tool and the commands that the user types after `!`.
 //!
-//! No extension is the caller, so no grant applies: a command has the user's whole environment and privileges, and writes
-//! wherever the user may. A command that an extension influenced gets a file view from its caller. As for programs of extensions,
-//! a supervisor between host and shell ends all the shell started at a timeout, an abort and the end of the host. Processes that
-//! a command leaves behind when it exits by itself live as long as the host.
+//! No extension is the caller, so no grant applies: a command has the user's whole environment and privileges, and may write
+//! wherever the user may. The caller passes a file view for a command that an extension influenced. As for programs of
+//! extensions, a supervisor between host and shell stops all processes that the shell started, at a timeout, at an abort, and
+//! when the host exits. Processes that a command leaves behind when it exits by itself live as long as the host.
 
 use super::ExecOptions;
 use super::child::{ProgramExit, StartOptions, TreeHandle, start};
@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 
-/// Time between `SIGTERM` and `SIGKILL`: the user has asked for an end, and waits.
+/// Time between `SIGTERM` and `SIGKILL`: short, because the user waits for the command to stop.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// Folder that pi searches for `bash` before the user's search path.
@@ -35,15 +35,15 @@ struct ShellState {
     orphaned: Mutex<Vec<TreeHandle>>,
 }
 
-/// A command line that was started.
+/// A started command line.
 pub struct StartedCommand {
-    /// Controls it.
+    /// Controls the command.
     pub running: RunningCommand,
     /// Both output streams, merged in the order of the writes.
     pub output: pipe::Receiver,
 }
 
-/// A running command line. Dropping it ends all it started.
+/// A running command line. Dropping it stops all processes that it started.
 pub struct RunningCommand {
     ended: oneshot::Receiver<ProgramExit>,
     tree: TreeHandle,
@@ -51,12 +51,13 @@ pub struct RunningCommand {
 }
 
 impl OwnShell {
-    /// Creates a shell with exactly this environment and no supervisor: processes can leave the process group that is ended.
+    /// Creates a shell with exactly this environment and no supervisor, so only the process group is stopped, which processes can
+    /// leave.
     pub fn new(env: BTreeMap<String, String>) -> Self {
         Self::with(ExecOptions::new(env))
     }
 
-    /// Creates a shell with a supervisor, which ends every process, for programs whose `main` begins with
+    /// Creates a shell with a supervisor, which stops every process. The `main` of this program must begin with
     /// [`supervisor::enter`](super::supervisor::enter).
     pub fn supervised(env: BTreeMap<String, String>) -> Self {
         Self::with(ExecOptions::new(env).supervised())
@@ -67,11 +68,11 @@ impl OwnShell {
     }
 
     /// Starts `bash -c COMMAND` with `extra_env` added to its environment; an empty value removes a variable. `view` lists files
-    /// that are closed to it.
+    /// that the command cannot access.
     ///
     /// # Errors
     ///
-    /// The system's, when there is no `bash` or no such folder.
+    /// Fails with the system's error if there is no `bash`, or the folder does not exist.
     pub async fn start(
         &self,
         command: &str,
@@ -112,14 +113,14 @@ impl OwnShell {
 }
 
 impl RunningCommand {
-    /// Waits for the shell itself and returns its exit code, which after a signal is 128 plus the signal, as in shells. Call it
+    /// Waits for the shell itself and returns its exit code: 128 plus the signal number if a signal ended it. Must be called only
     /// once.
     pub async fn wait(&mut self) -> Option<i32> {
         let exit = (&mut self.ended).await.ok()?;
         exit.code.or(exit.signal.map(|signal| 128 + signal))
     }
 
-    /// Ends the shell and all it started.
+    /// Stops the shell and all processes that it started.
     pub fn end(&self) {
         self.tree.end();
     }

@@ -1,9 +1,9 @@
 //! Resolves a command to the file that runs.
 //!
-//! The file is found before anything starts, and pinned by device and inode, so that the file that was decided is the file that
-//! runs. A program in a folder that extensions can write to (the project, the package, temporary files, pi's own folder, folders
-//! of a grant) counts only when a grant names it in full, since an extension could have written it (`docs/spec/capabilities.md`,
-//! Programs).
+//! The file is found before anything starts, and pinned by device and inode, so that the file that the gate decided about is the
+//! file that runs. A program in a folder that extensions can write to (the project, the package, temporary files, pi's own
+//! folder, folders of a grant) is only found if a grant names its full path, because an extension could have written it
+//! (`docs/spec/capabilities.md`, Programs).
 
 use super::ExecOptions;
 use pijs_hostcall::places::normal;
@@ -13,23 +13,23 @@ use pijs_protocol::{HostcallError, guard};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Search path for a host without `PATH`.
+/// Search path if the host has no `PATH`.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A program that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
-    /// Absolute, free of links.
+    /// Absolute path without links.
     pub(super) file: PathBuf,
-    /// The path before links are resolved. A script, or a program with several names, sees this one as its own.
+    /// The path before links are resolved. A script, or a program with several names, sees this path as its own.
     pub(super) found: PathBuf,
     /// Device and inode.
     pub(super) identity: (u64, u64),
 }
 
-/// Finds `command` as `execvp` would, without the working folder. Returns `Ok(None)` when there is no such program.
+/// Finds `command` as `execvp` would, without the working folder. Returns `Ok(None)` if there is no such program.
 ///
-/// Fails with `denied` `scope` when there is one and running it needs a grant that names it.
+/// Fails with `denied` `scope` if the program exists and running it requires a grant that names it.
 pub(super) fn find(
     command: &str,
     cwd: &Path,
@@ -64,8 +64,8 @@ fn refuse_unnamed(program: &Program) -> HostcallError {
     )
 }
 
-/// Refuses a program behind another name, such as a link `x` to `bash`, unless this use of it is plain or more than plain uses of
-/// the name were granted: the gate decided by the name.
+/// Refuses a program that has another name than the call used, such as `bash` for a link `x`: the gate decided by the name.
+/// Allows it if this use of the program is plain, or if more than plain uses of the name were granted.
 pub(super) fn check_name(
     program: &Program,
     permit: &Permit,
@@ -84,7 +84,8 @@ pub(super) fn check_name(
     ))
 }
 
-/// Whether the extension may have written the program by a grant, outside the folders that all extensions write to.
+/// Returns whether the extension may have written the program by one of its grants, outside of the folders that all extensions
+/// may write to.
 fn is_written(program: &Program, permit: &Permit) -> bool {
     let named = permit.names_program(&program.file) || permit.names_program(&program.found);
     guard!(ExecProgram) && !named && (permit.may_have_written(&program.file) || permit.may_have_written(&program.found))
@@ -101,7 +102,7 @@ pub(super) fn locate(command: &str, cwd: &Path, search: Option<&str>, reach: &[P
     found.find(|program| !within(&program.file) && !within(&program.found)).map(|program| program.file)
 }
 
-/// Resolves a command of the user.
+/// Resolves a command that the user runs.
 pub(super) fn find_for_user(command: &str, search: Option<&str>) -> Option<Program> {
     let folders = search.unwrap_or(USUAL_PATH).split(':').map(Path::new).filter(|folder| folder.is_absolute());
     folders.into_iter().find_map(|folder| probe(&folder.join(command)))
@@ -117,20 +118,20 @@ fn probe(path: &Path) -> Option<Program> {
 
 fn may_run(program: &Program, permit: &Permit) -> bool {
     !guard!(ExecProgram)
-        // Both paths count: a link inside can be redirected, one outside can lead in.
+        // Both paths are checked: a link inside such a folder can be redirected, and a link outside can lead into one.
         || (!is_writable_by_extensions(&program.file, permit) && !is_writable_by_extensions(&program.found, permit))
         || permit.names_program(&program.file)
         || permit.names_program(&program.found)
 }
 
-/// Whether a path lies in a folder that extensions, packages or a project write to.
+/// Returns whether a path lies in a folder that extensions, packages or a project write to.
 fn is_writable_by_extensions(path: &Path, permit: &Permit) -> bool {
     let places = permit.places();
     let roots = [Some(&*places.project), Some(&*places.temp), Some(&*places.agent_dir), permit.package_root()];
     roots.iter().flatten().any(|root| path.starts_with(root))
 }
 
-/// Whether programs of a folder of the search path are trusted by their names: only the user writes there.
+/// Returns whether programs in a folder of the search path are trusted by their names, because only the user writes there.
 pub(super) fn is_trusted(folder: &Path, permit: &Permit) -> bool {
     let Ok(real) = folder.canonicalize() else { return false };
     // Tools that pi downloads for itself; nothing else writes there.

@@ -1,4 +1,4 @@
-//! Tracks the running programs of extensions: finds them by process number, and ends them with their extension.
+//! Tracks the running programs of extensions: finds them by process number, and stops them when their extension ends.
 
 use super::child::{Child, SignalTarget, TreeHandle};
 use super::run::sender;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 
-/// Most programs that one extension may have running.
+/// Maximum number of running programs of one extension.
 const MAX_PROGRAMS: usize = 1024;
 
 /// The programs of all extensions.
@@ -34,7 +34,7 @@ struct ExtensionPrograms {
 pub(super) struct Spawned {
     pub(super) stdin: Stdin,
     pub(super) tree: TreeHandle,
-    /// Taken by `wait`.
+    /// The output streams, until `wait` takes them.
     pub(super) output: Mutex<Option<PendingOutput>>,
 }
 
@@ -56,7 +56,7 @@ impl Programs {
         self.by_extension.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails when the extension may not start another program. Drops trees that have ended.
+    /// Fails if the extension has reached its quota of running programs. Drops process trees that have ended.
     pub(super) fn check_quota(&self, extension: &ExtensionId) -> Result<(), HostcallError> {
         let mut all = self.all();
         let Some(own) = all.get_mut(extension) else { return Ok(()) };
@@ -74,7 +74,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Registers a program for the operations that name it by number.
+    /// Registers a program for the operations that refer to it by its process number.
     pub(super) fn register(&self, extension: &ExtensionId, child: Child) -> u32 {
         let Child { pid, stdin, stdout, stderr, ended, tree } = child;
         let stdin = Stdin(tokio::sync::Mutex::new(stdin.map_or(Input::None, Input::Fresh)));
@@ -85,7 +85,7 @@ impl Programs {
 
     /// Returns the extension's program with the number `pid`.
     ///
-    /// Fails with `io` `ESRCH` when it has ended, or is not one of this extension.
+    /// Fails with `io` `ESRCH` if the program has ended or does not belong to this extension.
     pub(super) fn find(&self, request: &Request, pid: u64) -> Result<(u32, Arc<Spawned>), HostcallError> {
         let found = u32::try_from(pid).ok().and_then(|pid| {
             let program = self.all().get(request.caller.extension())?.spawned.get(&pid).cloned()?;
@@ -96,12 +96,12 @@ impl Programs {
         })
     }
 
-    /// Removes a program that has ended. Its process tree stays under control.
+    /// Removes a program that has ended. Its process tree can still be stopped.
     pub(super) fn remove(&self, extension: &ExtensionId, pid: u32) {
         self.all().entry(extension.clone()).or_default().spawned.remove(&pid);
     }
 
-    /// Sends a signal to a descendant of one of the extension's programs; returns false when `pid` is none.
+    /// Sends a signal to a descendant of one of the extension's programs; returns `false` if `pid` is not one.
     pub(super) fn signal_descendant(&self, request: &Request, pid: u64, signal: Option<Signal>, group: bool) -> bool {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| !group);
         let (Some(pid), Some(signal)) = (pid, signal) else { return false };
@@ -114,14 +114,14 @@ impl Programs {
         trees.iter().any(|tree| tree.signal_descendant(pid, signal))
     }
 
-    /// Keeps control of processes that a program left behind.
+    /// Keeps the handle to processes that a program left behind.
     pub(super) fn keep_tree(&self, extension: &ExtensionId, tree: TreeHandle) {
         if !tree.is_over() {
             self.all().entry(extension.clone()).or_default().orphaned.push(tree);
         }
     }
 
-    /// Ends all programs of an extension, by dropping their tree handles.
+    /// Stops all programs of an extension, by dropping their tree handles.
     pub(super) fn end(&self, extension: &ExtensionId) {
         let own = self.all().remove(extension);
         drop(own);

@@ -1,5 +1,5 @@
-//! Counts the files that a program may read for `egress`: its output and the files that it writes belong to the extension and may
-//! contain what it read.
+//! Counts the files that a program may read as read by the extension, for `egress`: the extension gets the program's output and
+//! the files it writes, which may contain what the program read.
 //!
 //! | in the arguments | counted |
 //! |---|---|
@@ -21,15 +21,15 @@ use std::path::{Path, PathBuf};
 
 /// Most directory entries, and names relative to folders, that are checked for one program.
 const MAX_ENTRIES: usize = 100_000;
-/// Most words of one call that are checked.
+/// Maximum number of words of one call that are checked.
 const MAX_WORDS: usize = 20_000;
-/// Most words of one write to a program whose links are resolved.
+/// Maximum number of words of one write to a program for which links are resolved.
 const MAX_WRITTEN: usize = 2000;
-/// Most bytes of a list of files that is read.
+/// Maximum number of bytes that are read of a list of files.
 const LONGEST_LIST: u64 = 1 << 20;
-/// Most bytes of a repository's configuration that are searched for passwords.
+/// Maximum number of bytes of a repository's configuration that are searched for passwords.
 const LONGEST_CONFIG: u64 = 1 << 20;
-/// Options of any program whose value is a list of files; abbreviations count.
+/// Long options whose value is a file with a list of files, for any program; abbreviations match as well.
 const LONG_LISTS: &[&str] = &[
     "--filelist",
     "--files-from",
@@ -39,16 +39,16 @@ const LONG_LISTS: &[&str] = &[
     "--input-file",
     "--null-files-from",
 ];
-/// Short options with such a list, of programs that read folders and of `curl`.
+/// Short options whose value is a file with a list of files, for programs that read folders and for `curl`.
 const LISTS: &[&str] = &["-@", "-I", "-K", "-T"];
-/// Most files that the braces of an argument of `curl` expand to.
+/// Maximum number of files that the braces of an argument of `curl` expand to.
 const MAX_EXPANDED: usize = 1000;
 /// Programs that print names of files.
 const LISTERS: &[&str] = &["fd", "fdfind", "find", "locate", "ls", "ls-files", "rg", "tree"];
 /// Programs and shell builtins that read names from their input.
 const READ_NAMES: &[&str] = &["mapfile", "parallel", "read", "readarray", "xargs"];
 
-/// Counts what a program with these arguments and this input may read in its working folder.
+/// Counts the files that a program with these arguments and this input may read in its working folder.
 pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8], cwd: &Path) {
     if !guard!(ExecArgumentReads) || permit.has_read_secrets() {
         return;
@@ -90,7 +90,7 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
     if is_folder_known && (name_of(command) == "git" || (runs_words && line.contains(&"git"))) {
         reads.earlier_versions(&line);
     }
-    // A program without a folder among its arguments reads its working folder, unless it takes files.
+    // A program without a folder among its arguments reads its working folder, unless its arguments name files.
     let names_own = || named.iter().any(|word| folder_at(cwd, word).is_some_and(|folder| folder == cwd));
     let is_default = folders.len() == 1 && reading != FolderReading::Named;
     let is_read = |folder: &&PathBuf| is_default || *folder != cwd || names_own();
@@ -107,7 +107,8 @@ pub(super) fn note_input(permit: &Permit, data: &[u8]) {
     let (text, cwd) = (String::from_utf8_lossy(data), &permit.places().project);
     let words: BTreeSet<&str> = text.split(is_between_words).filter(|word| !word.is_empty()).collect();
     let reads = Reads { permit, entries: 0 };
-    // Any name may be a link, and resolving each delays the write: after a limit, only names that look like secrets are resolved.
+    // Any name may be a link, and resolving it delays the write. Beyond the limit, only names that look like secrets are
+    // resolved.
     for (number, word) in words.iter().flat_map(|word| files_of_argument(word)).enumerate() {
         if number < MAX_WRITTEN || may_hold_secrets(word) {
             reads.word(cwd, word);
@@ -123,7 +124,7 @@ fn is_between_names(c: char) -> bool {
     is_between_words(c) || ",:=".contains(c)
 }
 
-/// Returns how far the program of a call reads folders. The command in an interpreter's argument may begin at any of its words.
+/// Returns how the program of a call reads folders. In an argument for an interpreter, the command may begin at any word.
 fn reading(command: &str, args: &[String], line: &[&str], texts: &[&str]) -> FolderReading {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let own = folder_reading(command, &words);
@@ -132,7 +133,7 @@ fn reading(command: &str, args: &[String], line: &[&str], texts: &[&str]) -> Fol
     }
     let has = |words: &[&str]| line.iter().any(|word| words.contains(&name_of(word)));
     let is_substituted = || texts.iter().any(|text| text.contains("$(") || text.contains('`') || text.contains("<("));
-    // One program prints file names, and another one reads those files.
+    // One program may print file names, and another one may read those files.
     if has(LISTERS) && (has(READ_NAMES) || is_substituted()) {
         return FolderReading::All;
     }
@@ -144,7 +145,7 @@ fn folder_at(cwd: &Path, word: &str) -> Option<PathBuf> {
     normal(cwd, Path::new(word)).canonicalize().ok().filter(|path| path.is_dir())
 }
 
-/// Returns the contents of the file lists that options name. `reads_short` enables the short options.
+/// Returns the contents of the file lists that options name. `reads_short` enables the short options [`LISTS`].
 fn lists(args: &[String], cwd: &Path, reads_short: bool) -> Vec<String> {
     let is_list = |option: &str| {
         let is_long = option.len() > 4 && LONG_LISTS.iter().any(|known| known.starts_with(option));
@@ -161,8 +162,8 @@ fn lists(args: &[String], cwd: &Path, reads_short: bool) -> Vec<String> {
     files.filter_map(read).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
 }
 
-/// Normalises a `file:` URL: lower-case scheme, no percent encoding. Returns `None` when `text` has that form already, and for
-/// other text unless `is_any`.
+/// Normalises a `file:` URL: lower-case scheme, no percent encoding. Returns `None` if `text` already has that form, or if it is
+/// not a `file:` URL and `is_any` is not set.
 fn decoded(text: &str, is_any: bool) -> Option<String> {
     const SCHEME: &[u8] = b"file:";
     let is_scheme = |bytes: &[u8]| bytes.eq_ignore_ascii_case(SCHEME);
@@ -191,8 +192,8 @@ fn decoded(text: &str, is_any: bool) -> Option<String> {
     (plain != text).then_some(plain)
 }
 
-/// Expands the braces of an argument of `curl`, with a star in place of each range: `a{b,c}[1-9]`. Returns `None` when there are
-/// too many.
+/// Expands the braces of an argument of `curl`, such as `a{b,c}[1-9]`, and replaces each range by a star. Returns `None` if there
+/// are too many results.
 fn expanded(text: &str) -> Option<Vec<String>> {
     let mut all = vec![String::new()];
     let mut rest = text;
@@ -227,7 +228,8 @@ impl Reads<'_> {
         self.permit.reads_content(&if is_repository { real.join("config") } else { real });
     }
 
-    /// Counts the files that a shell pattern matches, expanded folder by folder as a shell does. `**` matches a whole tree.
+    /// Counts the files that a shell pattern matches. Expands the pattern folder by folder, as a shell does. `**` matches a whole
+    /// tree.
     fn pattern(&mut self, folder: &Path, word: &str, reading: FolderReading) {
         let Some(at) = word.find(['*', '?', '[']) else { return };
         let (before, rest) = word[..at].rfind('/').map_or(("", word), |slash| word.split_at(slash + 1));
@@ -282,7 +284,7 @@ impl Reads<'_> {
         }
     }
 
-    /// Counts the files of earlier versions that git shows (`HEAD:.env`); they need not exist any more.
+    /// Counts the files of earlier versions that git shows (`HEAD:.env`); they need not exist in the work tree.
     fn earlier_versions(&self, line: &[&str]) {
         const SHOW: &[&str] = &["archive", "blame", "cat-file", "checkout", "diff", "log", "restore", "show"];
         if line.iter().any(|word| SHOW.contains(word)) {
@@ -324,8 +326,8 @@ impl Reads<'_> {
     }
 }
 
-/// Whether a name may match a shell pattern; a set (`[a-c]`) counts as any character. Only patterns that begin with a dot match
-/// hidden files.
+/// Returns whether a name may match a shell pattern; a set (`[a-c]`) matches any character. Only patterns that begin with a dot
+/// match hidden files.
 fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, chars): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut seen, mut star) = (0, 0, None);
@@ -353,8 +355,8 @@ fn fits(pattern: &str, name: &str) -> bool {
     pattern[at..].iter().all(|c| *c == '*')
 }
 
-/// Whether a file is the configuration of a repository. Every repository has one and few contain a password, so its content
-/// decides.
+/// Returns whether a file is the configuration of a repository. Few configurations contain a password, so the caller searches its
+/// content.
 fn is_config(path: &Path) -> bool {
     path.ends_with(".git/config")
 }

@@ -11,22 +11,22 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 
-/// How long output may pause after the program has exited; a process that it started may still hold the pipe.
+/// Maximum pause in the output after the program has exited. A process that it started may keep the pipe open.
 const AFTER_EXIT: Duration = Duration::from_millis(250);
 
-/// How long a killed program may take to disappear after its grace period. A process that the system itself cannot end (blocked
-/// on a broken disk) does not delay the answer further.
+/// Maximum wait for a killed program to disappear after its grace period, so that a process that the system cannot end (blocked
+/// on a broken disk) does not delay the result further.
 const AFTER_KILL: Duration = Duration::from_secs(3);
 
 /// How a program ended.
 pub(super) struct ProgramOutcome {
     pub(super) exit: ProgramExit,
-    /// Whether the host ended it: deadline, cancellation or too much output.
+    /// Whether the host stopped the program, because of the deadline, a cancellation or too much output.
     pub(super) killed: bool,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
     pub(super) truncated: bool,
-    /// Controls the processes that it left behind.
+    /// Controls the processes that the program left behind.
     pub(super) tree: TreeHandle,
 }
 
@@ -34,19 +34,19 @@ pub(super) struct ProgramOutcome {
 pub(super) struct ProgramLimits {
     pub(super) input: Option<Vec<u8>>,
     pub(super) timeout: Option<Duration>,
-    /// Most bytes of a stream; more end the program.
+    /// Maximum number of bytes of a stream; if there are more, the program is stopped.
     pub(super) max_buffer: Option<usize>,
-    /// Without `max_buffer`, the last bytes of a stream that are kept.
+    /// Number of bytes kept from the end of a stream if `max_buffer` is `None`.
     pub(super) kept_output: usize,
     pub(super) grace: Duration,
-    /// Whether output is read until every process has closed the pipes. A streaming caller is notified of the program's exit
-    /// before that. Otherwise output ends when nothing has arrived for [`AFTER_EXIT`].
+    /// Whether output is read until every process has closed the pipes; a streaming caller is notified of the program's exit
+    /// before that. If `false`, output ends when nothing has arrived for [`AFTER_EXIT`] after the exit.
     pub(super) reads_to_the_end: bool,
 }
 
-/// Runs a started program to its end. Dropping the future ends the process tree.
+/// Runs a started program to its end. Dropping the future stops the process tree.
 ///
-/// One function, because the futures that it waits for borrow its locals.
+/// This is one function, because the futures that it waits for borrow its locals.
 pub(super) async fn run(
     child: Child,
     limits: ProgramLimits,
@@ -64,7 +64,7 @@ pub(super) async fn run(
         read: &read,
     };
     let (mut kept_out, mut kept_err) = (StreamCapture::default(), StreamCapture::default());
-    // Whether the program is being ended.
+    // Whether the program is being stopped.
     let mut killed = false;
     let exit = {
         let reading = async {
@@ -106,14 +106,14 @@ pub(super) async fn run(
         // The closed pipe may have ended the program before the signal did.
         killed |= overflow.is_cancelled();
         if killed {
-            // Its children may still be running.
+            // Processes that the program started may still be running.
             tree.end();
         }
-        // A supervisor that ended without a message was killed, and the exit of its program is unknown.
+        // A supervisor that ended without a message was killed, so the exit status of the program is unknown.
         let exit = exit.unwrap_or(ProgramExit { code: None, signal: Some(rustix::process::Signal::KILL.as_raw()) });
         while !drained {
             let before = read.load(Ordering::Relaxed);
-            // On timeout, a process that it started still holds the pipes.
+            // On timeout, a process that the program started still has the pipes open.
             drained = tokio::time::timeout(AFTER_EXIT, &mut reading).await.is_ok();
             if drained || killed {
                 break;
@@ -122,7 +122,7 @@ pub(super) async fn run(
                 if let Some(sink) = &sink
                     && sink.send(Output::new(json!({ "exit": exit.value() }))).is_err()
                 {
-                    // The receiver is gone.
+                    // The receiver was dropped.
                     break;
                 }
                 tokio::select! {
@@ -146,12 +146,12 @@ async fn feed(stdin: Option<PipeWriter>, input: Option<Vec<u8>>) {
     if let (Some(stdin), Some(input)) = (stdin, input)
         && let Ok(mut stdin) = sender(stdin)
     {
-        // It is no failure when a program does not read its input.
+        // A program that does not read its input is not an error.
         let _ = stdin.write_all(&input).await;
     }
 }
 
-/// Converts the writing end for asynchronous use; call it inside a runtime.
+/// Converts the writing end of a pipe for asynchronous use. Must be called inside a tokio runtime.
 pub(super) fn sender(pipe: PipeWriter) -> io::Result<pipe::Sender> {
     pipe::Sender::from_owned_fd(OwnedFd::from(pipe))
 }
@@ -166,10 +166,10 @@ struct StreamCapture {
 struct CaptureOptions<'a> {
     name: &'static str,
     limit: usize,
-    /// Fired when more than `limit` bytes have arrived, to end the program.
+    /// Cancelled when more than `limit` bytes have arrived, which stops the program.
     strict: Option<CancelToken>,
     sink: Option<ChunkSink>,
-    /// Number of reads.
+    /// Counts the reads of both streams.
     read: &'a AtomicUsize,
 }
 

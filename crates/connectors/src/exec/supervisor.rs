@@ -1,16 +1,17 @@
-//! Supervises a program from a process between host and program, so that the whole process tree can be ended.
+//! Supervises a program from a process between host and program, so that the whole process tree can be stopped.
 //!
-//! A program is started by a *supervisor*: the running program once more, with a socket as standard input ([`enter`] recognises
-//! it, first in `main`). It is the program's parent and a *child subreaper* of the kernel, so it becomes the parent of orphaned
-//! descendants, also of those that fork twice and open a session. Where control groups can be created, the program lives in one
-//! as well.
+//! A program is started by a *supervisor*: another process of this executable, with a socket as standard input. [`enter`], called
+//! first in `main`, recognises it. The supervisor is the program's parent and a *child subreaper*, so the kernel makes it the
+//! parent of orphaned descendants, including those that fork twice and open a session. If control groups can be created, the
+//! program runs in one as well.
 //!
 //! The program gets the three pipes, its folder (by handle), the environment of the call, an empty signal mask with no ignored
-//! signals, and a session without terminal. It gets no privileges by set-user-id, no core file and no other open file.
+//! signals, and a session without terminal. Set-user-id gives it no privileges, it writes no core file, and it has no other open
+//! files.
 //!
 //! The protocol: the host sends one [`SupervisorRequest`] with the file descriptors attached, then lines: `signal N`,
 //! `signal-group N`, `end`. The supervisor sends one [`SupervisorMessage`] in JSON per line. When the host closes its end, the
-//! tree is ended.
+//! tree is stopped.
 
 #[cfg(target_os = "linux")]
 mod file_rules;
@@ -32,7 +33,7 @@ use std::path::PathBuf;
 #[cfg(target_os = "linux")]
 pub(super) const ARGUMENT: &str = "--pijs-exec-supervisor";
 
-/// The running program, even when its file has been replaced since.
+/// Path of the running executable, valid even if its file was replaced.
 pub(super) const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// Supervises a program and exits, if this process was started as a supervisor. Call it first in `main`.
@@ -45,12 +46,12 @@ pub fn enter() {
     }
 }
 
-/// Tells a supervisor what to run. Restrictions that are `false` are left out; only tests of the restrictions do that.
+/// Tells a supervisor which program to run. A restriction that is `false` is not applied; only tests disable restrictions.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SupervisorRequest {
-    /// Absolute, free of links.
+    /// Absolute path without links.
     pub(super) program: PathBuf,
-    /// Device and inode of the file that was decided.
+    /// Device and inode of the file that the gate decided about.
     pub(super) identity: (u64, u64),
     /// Arguments after `argv[0]`.
     pub(super) args: Vec<String>,
@@ -62,16 +63,16 @@ pub(super) struct SupervisorRequest {
     pub(super) has_stdin: bool,
     /// Milliseconds between `SIGTERM` and `SIGKILL`.
     pub(super) grace_ms: u64,
-    /// Folders below which it may write; `None`: wherever the user may.
+    /// Folders below which the program may write; `None` if it may write wherever the user may.
     pub(super) writable: Option<Vec<PathBuf>>,
-    /// Files and folders that it can neither read nor write.
+    /// Files and folders that the program can neither read nor write.
     pub(super) closed: Vec<PathBuf>,
-    /// Files and folders that it cannot write.
+    /// Files and folders that the program cannot write.
     pub(super) unwritten: Vec<PathBuf>,
     pub(super) restrictions: ProgramRestrictions,
 }
 
-/// Restrictions of a program.
+/// Restrictions that the supervisor applies to a program.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ProgramRestrictions {
     pub(super) no_new_privileges: bool,
@@ -84,10 +85,10 @@ pub(super) struct ProgramRestrictions {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SupervisorMessage {
-    /// The program runs.
+    /// The program runs, with this process number.
     Started(u32),
-    /// It could not be started, with the system's error number.
+    /// The program could not be started; contains the system's error number.
     Failed(i32),
-    /// It has ended; other processes of its tree may still run.
+    /// The program has ended; other processes of its tree may still run.
     Ended { code: Option<i32>, signal: Option<i32> },
 }

@@ -1,10 +1,10 @@
-//! Keeps programs of extensions from files that a grant of a program does not cover.
+//! Prevents programs of extensions from accessing files that a grant for a program does not cover.
 //!
-//! Two mechanisms do so. Arguments that name a protected file are refused unless every use of the program was granted, and so are
-//! folders above credentials for programs that may read those. Where the kernel has Landlock, PiJS's own files are closed to the
-//! program and its descendants by any path, and the credentials in the home to tools that need none.
+//! There are two mechanisms. Arguments that name a protected file, or a folder that contains credentials which the program may
+//! read, are refused unless every use of the program was granted. If the kernel has Landlock, the program and its descendants
+//! cannot access PiJS's own files by any path, and tools that need no credentials cannot access those in the home folder.
 //!
-//! `pi` itself is exempt: it works with its own files, and runs extensions of its own under its own rules.
+//! `pi` itself is exempt: it works with these files, and runs its extensions under its own rules.
 
 use super::ExecOptions;
 use super::program::Program;
@@ -18,7 +18,7 @@ use pijs_protocol::{HostcallError, guard};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Returns the files that are closed to a program.
+/// Returns the files that a program cannot access.
 pub(super) fn of(permit: &Permit, command: &str, program: &Program, options: &ExecOptions) -> ProgramView {
     if is_pi(program, options) || !guard!(ExecView) {
         return ProgramView::default();
@@ -30,14 +30,15 @@ pub(super) fn of(permit: &Permit, command: &str, program: &Program, options: &Ex
         view.unwritten.extend(places.runs_in_home());
     }
     if is_file_tool(command) || is_file_tool(&file) {
-        // Such a tool cannot create entries at the top of the home, so the present ones are complete.
+        // Such a tool cannot create entries directly in the home folder, so the list of present entries is complete.
         let entries = std::fs::read_dir(&places.home).into_iter().flatten().flatten().map(|entry| entry.path());
         view.unwritten.extend(entries.filter(|entry| places.is_settings_of_home(entry)));
     }
     view
 }
 
-/// Whether a program is the running one, or another installation of it that no process of this user could have written.
+/// Returns whether a program is the running executable, or another installation of `pi` that no process of this user could have
+/// written.
 fn is_pi(program: &Program, options: &ExecOptions) -> bool {
     let own = options.supervisor.as_deref().and_then(|path| path.metadata().ok());
     let is_this = own.is_some_and(|own| (own.dev(), own.ino()) == program.identity);
@@ -45,14 +46,14 @@ fn is_pi(program: &Program, options: &ExecOptions) -> bool {
     is_this || (is_called_so() && (is_out_of_reach(program) || !guard!(ExecOwnIdentity)))
 }
 
-/// Whether this user can change neither a program, nor the path it was found by, nor a folder above either.
+/// Returns whether this user cannot change the program, the path by which it was found, or any folder above either.
 fn is_out_of_reach(program: &Program) -> bool {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
     let is_fixed = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_err();
     [&program.file, &program.found].into_iter().all(|path| path.is_absolute() && path.ancestors().all(is_fixed))
 }
 
-/// Refuses arguments that name a file which no grant opens, or a folder above credentials.
+/// Refuses arguments that name a protected file without a grant for it, or a folder that contains credentials.
 pub(super) fn check_arguments(
     permit: &Permit,
     command: &str,
@@ -73,7 +74,7 @@ pub(super) fn check_arguments(
         // Without a shell, the program itself may expand `~`, as `pi` does.
         let (base, file) = file.strip_prefix("~/").map_or((cwd, file), |rest| (&*permit.places().home, rest));
         let path = normal(base, Path::new(file));
-        // Files of `/dev`, `/proc` and `/sys` are produced by the kernel and are never closed here.
+        // The kernel provides the files of `/dev`, `/proc` and `/sys`; they are never refused here.
         let is_refused = [path.clone(), without_links(&path)].iter().any(|path| {
             let is_closed = is_closed(permit, path) && !(is_agent && is_own_session(permit, path));
             (is_closed && guard!(ExecArguments)) || is_above_credentials(permit, command, path)
@@ -89,14 +90,14 @@ pub(super) fn check_arguments(
     session.map_or(Ok(()), |id| Err(refusal(command, id)))
 }
 
-/// Refuses files for an agent that the extension which starts it cannot read, because extensions of the agent see them. The files
-/// around an extension are its own, so the folder counts.
+/// Refuses files for a started `pi` that the starting extension cannot read, because extensions of the started `pi` see their
+/// content. An extension's package is the folder around its file, so that folder must be readable as well.
 fn check_files_of_agent(permit: &Permit, command: &str, words: &[&str], cwd: &Path) -> Result<(), HostcallError> {
     const FILES: &[&str] = &["--append-system-prompt", "--prompt-template", "--skill", "--system-prompt"];
     let is_file_option = |option: &str| FILES.contains(&option) || names_extension(option);
     let value = |at: usize| {
         let joined = words[at].split_once('=').filter(|(option, _)| option.starts_with("--") && is_file_option(option));
-        // Letters behind `-e` in one argument are its value.
+        // Letters after `-e` in the same argument are its value.
         let attached = words[at].find('e').map(|letter| words[at].split_at(letter + 1));
         let attached = attached
             .filter(|(letters, file)| !letters.starts_with("--") && names_extension(letters) && !file.is_empty());
@@ -120,7 +121,7 @@ fn check_files_of_agent(permit: &Permit, command: &str, words: &[&str], cwd: &Pa
     Ok(())
 }
 
-/// Whether the value of an option of `pi` is an extension: `--extension`, `-e`, or letters that end in it.
+/// Returns whether an option of `pi` takes an extension as its value: `--extension`, `-e`, or short options that end in `e`.
 fn names_extension(option: &str) -> bool {
     let letters = option.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
     option == "--extension" || letters.is_some_and(|letters| letters.ends_with('e'))
@@ -137,7 +138,7 @@ fn is_closed(permit: &Permit, path: &Path) -> bool {
     !is_system && permit.places().protection(path, permit.package_root()) == Protection::All
 }
 
-/// Whether credentials exist below a folder, and are not closed to the program by other means.
+/// Returns whether credentials exist below a folder that the program could access.
 fn is_above_credentials(permit: &Permit, command: &str, path: &Path) -> bool {
     let is_above = |kept: PathBuf| kept != *path && kept.starts_with(path) && kept.symlink_metadata().is_ok();
     !needs_no_credentials(command)
@@ -146,7 +147,8 @@ fn is_above_credentials(permit: &Permit, command: &str, path: &Path) -> bool {
         && guard!(ExecFolderAbove)
 }
 
-/// Whether an agent may be given a session file or folder: one that the extension may read itself, or may create.
+/// Returns whether an extension may pass a session file or folder to a `pi` that it starts: it must be able to read it or to
+/// create it.
 fn is_own_session(permit: &Permit, path: &Path) -> bool {
     let is_new = path.symlink_metadata().is_err();
     permit.path(Access::Read, path).is_ok() || (is_new && permit.path(Access::Make, path).is_ok())
@@ -162,7 +164,7 @@ fn session_by_id<'a>(words: &[&'a str]) -> Option<&'a str> {
     values.into_iter().find(|value| !value.contains('/') && !value.ends_with(".jsonl"))
 }
 
-/// Whether a program takes a key file after `-i`, to use it and not to print it.
+/// Returns whether a program takes a key file after `-i`, which it uses but does not print.
 fn command_takes_identity(command: &str) -> bool {
     ["scp", "sftp", "ssh"].contains(&name_of(command))
 }

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
 
-/// Most bytes of a file that is read as a whole.
+/// Maximum size in bytes of a file that is read as a whole.
 const LARGEST: u64 = 128 << 20;
-/// Bytes of one step of a copy.
+/// Number of bytes copied in one step.
 const STEP: usize = 256 << 10;
 
 impl FsState {
@@ -51,7 +51,7 @@ impl FsState {
         }
     }
 
-    /// `writeFile` and `appendFile` by handle.
+    /// Performs `writeFile` and `appendFile` by handle.
     pub(super) fn write_handle(&self, request: &Request, fd: u64, data: &[u8]) -> Result<Output, HostcallError> {
         let handle = self.handle(request, fd, "write")?;
         if !handle.flags.write {
@@ -63,7 +63,7 @@ impl FsState {
         Ok(Output::empty())
     }
 
-    /// `writeFile` and `appendFile` by path.
+    /// Performs `writeFile` and `appendFile` by path.
     pub(super) fn write_file(
         &self,
         request: &Request,
@@ -89,7 +89,7 @@ impl FsState {
         Ok(Output::empty())
     }
 
-    /// Replaces the file at `path` atomically; returns `None` when it has to be written in place.
+    /// Replaces the file at `path` atomically; returns `None` if it must be written in place.
     pub(super) fn replace(
         &self,
         permit: &Permit,
@@ -149,7 +149,7 @@ impl FsState {
 
 /// Returns the permission bits of a file that a call creates.
 pub(super) fn permission_bits(mode: Option<u64>) -> u32 {
-    // The mask leaves nine bits.
+    // The mask keeps nine bits.
     (mode.unwrap_or(0o666) & 0o777) as u32
 }
 
@@ -212,7 +212,7 @@ pub(super) fn read_all(file: &mut dyn File, cancel: &CancelToken, path: &str) ->
             return Err(too_large(path, LARGEST));
         }
         if filled == data.len() {
-            // The file grows while it is read.
+            // The file has grown since its size was read.
             data.resize(data.len() + STEP, 0);
         }
     }

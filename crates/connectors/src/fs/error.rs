@@ -41,7 +41,7 @@ impl<'a> ErrorContext<'a> {
         result
     }
 
-    /// Returns the refusal, whose text does not depend on whether the file exists.
+    /// Returns the error for a denied access. Its text does not depend on whether the file exists.
     pub(super) fn denied(&self, capability: &'static str, reason: Reason) -> HostcallError {
         let subject = self.path.map(|path| format!("'{path}'")).unwrap_or_default();
         reason.refusal(capability, "fs", &subject)
@@ -80,7 +80,7 @@ pub(super) fn code(code: i32) -> io::Error {
 
 pub(super) use rustix_codes::*;
 
-/// Error numbers of this platform, shared by the memory and the system implementation.
+/// Error numbers of this platform, as used by both implementations of the file system.
 mod rustix_codes {
     use rustix::io::Errno;
     pub(in super::super) const EBADF: i32 = Errno::BADF.raw_os_error();
@@ -95,7 +95,7 @@ mod rustix_codes {
     pub(in super::super) const EPERM: i32 = Errno::PERM.raw_os_error();
 }
 
-/// Returns Node's (libuv's) name and message of a system error: `ENOENT` and `no such file or directory`.
+/// Returns the name and message that Node (libuv) uses for a system error, such as `ENOENT` and `no such file or directory`.
 pub fn system_error(error: &io::Error) -> (&'static str, &'static str) {
     use rustix::io::Errno;
     let Some(found) = Errno::from_io_error(error) else {

@@ -15,22 +15,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most open files of one extension, where the process may have many more.
+/// Maximum number of open files of one extension, if the process may open many more.
 const MAX_OPEN: usize = 1024;
-/// Divisors of the process's limit on open files: the part of one extension, and the part of all. The rest is for sockets,
-/// programs, workers, and the host's own files.
+/// Divisors of the process's limit on open files: one extension may use 1/4, and all extensions together 1/2. The rest is for
+/// sockets, programs, workers, and the host's own files.
 const SHARE_OF_ONE: usize = 4;
 const SHARE_OF_ALL: usize = 2;
-/// Lowest number of a file. Those below are standard input, output and error, which an extension does not have.
+/// Lowest number of an open file. Lower numbers are standard input, output and error, which an extension does not have.
 const FIRST: u32 = 3;
-/// Most bytes of one read.
+/// Maximum number of bytes of one read.
 const LONGEST_READ: u64 = 64 << 20;
 
 /// The open files of one extension, by number.
 #[derive(Default)]
 pub(super) struct Handles {
     open: BTreeMap<u32, Handle>,
-    /// Files of the process that its watches use.
+    /// Number of open files that the extension's watches use.
     watched: usize,
 }
 
@@ -52,7 +52,7 @@ impl WatchedFiles {
         Self { inner: Arc::clone(inner), extension: extension.clone(), files: 0 }
     }
 
-    /// Takes one more file, or fails with `EMFILE` at the limit.
+    /// Acquires one more file, or fails with `EMFILE` at the limit.
     pub(super) fn acquire(&mut self) -> Result<(), FsError> {
         let mut handles = self.inner.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = self.inner.system.open_files();
@@ -92,7 +92,7 @@ impl Drop for WatchedFiles {
 #[derive(Clone)]
 pub(super) struct Handle {
     pub(super) flags: OpenFlags,
-    /// Path at which it was opened, without links.
+    /// Path at which the file was opened, without links.
     real: PathBuf,
     file: Arc<Mutex<Box<dyn File>>>,
 }
@@ -125,7 +125,7 @@ impl FsState {
         if full && guard!(FsHandles) {
             return Err(at.io(&code(EMFILE)));
         }
-        // The lowest free number, as the system would choose.
+        // The lowest free number, as POSIX requires.
         let fd = (FIRST..).zip(handles.open.keys()).find(|(free, used)| free != *used).map(|(free, _)| free);
         #[expect(clippy::cast_possible_truncation, reason = "at most MAX_OPEN are open")]
         let fd = fd.unwrap_or(FIRST + handles.open.len() as u32);
@@ -133,7 +133,7 @@ impl FsState {
         Ok(Output::new(json!({ "fd": fd })))
     }
 
-    /// Opens a file by path through a walk, and returns it with its real path.
+    /// Walks to a path, opens the file, and returns it with its real path.
     pub(super) fn open_at(
         &self,
         request: &Request,
@@ -245,7 +245,7 @@ impl FsState {
         Ok(Output::empty())
     }
 
-    /// Returns a handle whose file may be changed, even when it was opened for reading only.
+    /// Returns a handle if its file may be changed, even though it may have been opened for reading only.
     fn handle_to_change(&self, request: &Request, fd: u64, syscall: &'static str) -> Result<Handle, HostcallError> {
         let handle = self.handle(request, fd, syscall)?;
         let writing = request.permit.path(Access::Write, &handle.real);
@@ -254,7 +254,7 @@ impl FsState {
     }
 
     pub(super) fn fchmod(&self, request: &Request, fd: u64, mode: u64) -> Result<Output, HostcallError> {
-        // The mask leaves twelve bits.
+        // The mask keeps twelve bits.
         let mode = (mode & 0o7777) as u32;
         let handle = self.handle_to_change(request, fd, "fchmod")?;
         change_recorded(&request.permit, &handle.real, &mut **handle.file(), |file| file.chmod(mode))

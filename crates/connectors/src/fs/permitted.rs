@@ -1,7 +1,7 @@
 //! Gives tools that the host runs on an extension's behalf access to files under the caller's permit.
 //!
-//! A tool such as `grep` reaches files that no call named. Each of them is walked to like a path of the `fs` method, so the
-//! permit decides the file that is really accessed, links included.
+//! A tool such as `grep` accesses files that no call named. Each of them is walked to like a path of the `fs` method, so the
+//! permit decides about the file that is really accessed, even through links.
 
 use super::content::{read_all, write_all};
 use super::error::{EISDIR, ENOENT, ErrorContext, FsError, code};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl FsConnector {
-    /// Returns access to the files that `permit` allows. `cancel` stops a read in progress.
+    /// Returns access to the files that `permit` allows. Cancelling `cancel` stops a read in progress.
     pub fn permitted(&self, permit: Permit, cancel: CancelToken) -> PermittedFiles {
         PermittedFiles { inner: Arc::clone(&self.inner), permit, cancel }
     }
@@ -112,7 +112,7 @@ impl PermittedFiles {
         }
     }
 
-    /// Decides the path as it is named, before the file system is accessed.
+    /// Checks the permit for the path as named, before the file system is accessed.
     fn allowed(&self, path: &Path, access: Access) -> Result<(), FsError> {
         self.permit.path(access, path).map_err(|reason| FsError::Denied(access.capability(), reason))
     }

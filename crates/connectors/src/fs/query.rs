@@ -10,8 +10,9 @@ use pijs_protocol::HostcallError;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Most entries, and greatest depth, of one recursive listing.
+/// Maximum number of entries of one recursive listing.
 const MAX_ENTRIES: usize = 1_000_000;
+/// Maximum depth of one recursive listing.
 const DEEPEST: usize = 256;
 
 impl FsState {
@@ -55,7 +56,7 @@ impl FsState {
 
     pub(super) fn access(&self, request: &Request, path: &str, mode: u64) -> Result<Output, HostcallError> {
         let at = ErrorContext::path("access", path);
-        // The mask leaves three bits.
+        // The mask keeps three bits.
         let bits = (mode & 7) as u32;
         let found = self.reach(request, path, Access::Look, FinalLink::Follow).and_then(|reached| {
             match &reached.name {
@@ -63,7 +64,7 @@ impl FsState {
                 None => drop(reached.dir.stat()?),
             }
             if bits & 2 != 0 {
-                // A file is writable when both the system and the gate allow it.
+                // A file is reported as writable only if both the system and the gate allow writing.
                 let writing = request.permit.path(Access::Write, &reached.real);
                 writing.map_err(|reason| FsError::Denied("write", reason))?;
             }
@@ -89,7 +90,7 @@ impl FsState {
         let named = request.permit.places().node_path(path)?;
         let reached = self.reach(request, path, Access::Read, FinalLink::Follow).and_then(|reached| {
             reached.lstat()?;
-            // A link's target is content, which the caller may not have written.
+            // The target of a link is content that another program may have written.
             if reached.real != named {
                 check_granted(&request.permit, &reached.real)?;
             }
@@ -113,7 +114,7 @@ impl FsState {
             let mut entries = Vec::new();
             let reads = |path: &std::path::Path| request.permit.reads(path);
             let may_read = |path: &std::path::Path| matches!(reads(path), Ok(ReadBy::Grant | ReadBy::Making(_)));
-            // A folder that the caller created may contain entries of others.
+            // A folder that the caller created may contain entries of other programs.
             let lists = |folder: &str, name: &str| {
                 let folder = reached.real.join(folder);
                 reads(&folder) == Ok(ReadBy::Grant) || may_read(&folder.join(name))
@@ -127,15 +128,15 @@ impl FsState {
     }
 }
 
-/// Decides which parts of a folder are listed. Folders are named relative to the top.
+/// Decides which parts of a folder are listed. Paths of folders are relative to the top folder.
 struct Listing<'a> {
-    /// Whether a name in a folder is listed.
+    /// Returns whether a name in a folder is listed.
     lists: &'a dyn Fn(&str, &str) -> bool,
-    /// Whether a folder is entered.
+    /// Returns whether a folder is entered.
     enters: &'a dyn Fn(&str) -> bool,
 }
 
-/// Lists a folder, and those below it that may be entered; links are listed and not followed.
+/// Lists a folder, and the folders below it that may be entered. Links are listed but not followed.
 fn list(
     dir: &Arc<dyn Dir>,
     parent: &str,
@@ -160,7 +161,7 @@ fn list(
             }
             match dir.child(&name) {
                 Ok(child) => list(&child, &below, recursive, depth + 1, out, listing)?,
-                // It was removed concurrently.
+                // The folder was removed concurrently.
                 Err(error) if error.raw_os_error() == Some(ENOENT) => {}
                 Err(error) => return Err(error),
             }

@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Greatest depth of a tree that is created, removed or copied.
+/// Maximum depth of a tree that is created, removed or copied.
 const DEEPEST: usize = 256;
-/// Most attempts to find a free temporary name.
+/// Maximum number of attempts to find a free temporary name.
 const MAX_TRIES: usize = 100;
 
 impl FsState {
@@ -33,7 +33,7 @@ impl FsState {
         mode: Option<u64>,
     ) -> Result<Output, HostcallError> {
         let at = ErrorContext::path("mkdir", path);
-        // The mask leaves nine bits.
+        // The mask keeps nine bits.
         let mode = (mode.unwrap_or(0o777) & 0o777) as u32;
         if !recursive {
             let made = self
@@ -57,7 +57,7 @@ impl FsState {
         path: &Path,
         mode: u32,
     ) -> Result<Option<std::path::PathBuf>, FsError> {
-        // Each folder is walked to from the root, so that none can be exchanged meanwhile.
+        // Each folder is walked to from the root, so that no folder can be exchanged in the meantime.
         if path.components().count() > DEEPEST {
             return Err(code(EINVAL).into());
         }
@@ -87,7 +87,7 @@ impl FsState {
                     Some(parent) => missing.push(parent),
                     None => return Err(error.into()),
                 },
-                // A parent exists and may not be written.
+                // The parent exists but may not be written.
                 Err(failure) => return Err(failure),
             }
         }
@@ -174,7 +174,7 @@ impl FsState {
             let (from_name, to_name) = (from.named()?, to.named()?);
             match from.dir.lstat(from_name)?.kind() {
                 Kind::Dir => {
-                    // Moving a folder moves its contents, so every name in it is decided.
+                    // Moving a folder moves its contents, so the permit is checked for every name in it.
                     check_tree(&*from.dir.child(from_name)?, &from.real, request, 0)?;
                     check_protected_below(request, &to.real)?;
                 }
@@ -204,8 +204,8 @@ impl FsState {
         Ok(Output::empty())
     }
 
-    /// The target is decided relative to the link's folder, and where links on the way to it lead. A later access through this
-    /// connector is decided again; an access by other programs is not.
+    /// Checks the permit for the target relative to the link's folder, both lexically and with its links resolved. A later access
+    /// through this connector is checked again; an access by another program is not.
     pub(super) fn symlink(&self, request: &Request, target: &str, path: &str) -> Result<Output, HostcallError> {
         let at = ErrorContext::both("symlink", target, path);
         let done = self.reach_to_write(request, path).and_then(|reached| {
@@ -226,7 +226,7 @@ impl FsState {
 
     pub(super) fn chmod(&self, request: &Request, path: &str, mode: u64) -> Result<Output, HostcallError> {
         let at = ErrorContext::path("chmod", path);
-        // The mask leaves twelve bits.
+        // The mask keeps twelve bits.
         let mode = (mode & 0o7777) as u32;
         let done = self.reach(request, path, Access::Write, FinalLink::Follow).and_then(|reached| {
             let named = TrackedName::new(&request.permit, &reached);
@@ -299,7 +299,7 @@ impl<'a> CopyEntry<'a> {
     }
 }
 
-/// Creates one folder. A root exists already.
+/// Creates one folder. A root already exists, which is an error.
 fn make_folder(permit: &Permit, reached: &Reached, mode: u32) -> Result<(), FsError> {
     let Some(name) = &reached.name else { return Err(code(EEXIST).into()) };
     reached.dir.mkdir(name, mode)?;
@@ -315,8 +315,8 @@ fn check_access(request: &Request, access: Access, path: &Path) -> Result<(), Fs
     request.permit.path(access, path).map_err(|reason| FsError::Denied(access.capability(), reason))
 }
 
-/// Refuses a folder or link at `to` whose contents would end up at a protected path, such as an `extensions` that becomes
-/// `.pi/extensions`.
+/// Refuses a folder or link at `to` whose contents would end up at a protected path: an `extensions` that becomes
+/// `.pi/extensions`, for example.
 fn check_protected_below(request: &Request, to: &Path) -> Result<(), FsError> {
     if request.permit.places().is_above_protected(to) && guard!(GateBrought) {
         return Err(FsError::Denied("write", Reason::ProtectedPath));
@@ -331,7 +331,7 @@ fn check_depth(request: &Request, depth: usize) -> Result<(), FsError> {
     if depth > DEEPEST { Err(code(super::error::EFBIG).into()) } else { Ok(()) }
 }
 
-/// Removes a folder with its contents, deciding every name.
+/// Removes a folder with its contents; checks the permit for every name.
 fn remove_tree(dir: &dyn Dir, name: &OsStr, real: &Path, request: &Request, depth: usize) -> Result<(), FsError> {
     check_depth(request, depth)?;
     check_access(request, Access::Write, real)?;
@@ -351,7 +351,7 @@ fn remove_tree(dir: &dyn Dir, name: &OsStr, real: &Path, request: &Request, dept
     Ok(())
 }
 
-/// Decides every name of a tree that is about to be moved.
+/// Checks the permit for every name of a tree that is about to be moved.
 fn check_tree(dir: &dyn Dir, real: &Path, request: &Request, depth: usize) -> Result<(), FsError> {
     check_depth(request, depth)?;
     for (entry, kind) in dir.entries()? {
@@ -372,7 +372,7 @@ fn targets(folder: &Path, target: &Path) -> BTreeSet<PathBuf> {
     BTreeSet::from([normal(folder, target), normal(root, &without_links(&folder.join(target)))])
 }
 
-/// Records the state in which a copy left a file.
+/// Records the state of a file after a copy.
 fn record_copy(request: &Request, entry: &CopyEntry<'_>) {
     if request.permit.remembers(&entry.real) {
         let stat = entry.dir.lstat(entry.name).ok();

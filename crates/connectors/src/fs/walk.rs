@@ -1,8 +1,8 @@
 //! Resolves a path to one name in an open folder.
 //!
-//! The walk never lets the system follow a link. It reads a link's target, asks the permit about the target, and starts again
-//! from the target's root. The resulting name consists of components that were each opened without following links, and the
-//! permit decides that name as well.
+//! The walk never lets the system follow a link. It reads a link's target, checks the permit for the target, and starts again
+//! from the target's root. Each component of the resulting path was opened without following links, and the permit is checked for
+//! that path as well.
 
 use super::FsState;
 use super::error::{ELOOP, ENOTDIR, FsError, code};
@@ -15,12 +15,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most links of one walk, the limit of Linux.
+/// Maximum number of links in one walk, the limit of Linux.
 const MAX_LINKS: usize = 40;
 
 /// Result of a walk.
 pub(crate) struct Reached {
-    /// The folder that contains the file, or the root itself when `name` is `None`.
+    /// The folder that contains the file, or the root itself if `name` is `None`.
     pub(crate) dir: Arc<dyn Dir>,
     /// The name in that folder; `None` for a root.
     pub(crate) name: Option<OsString>,
@@ -28,7 +28,7 @@ pub(crate) struct Reached {
     pub(crate) real: PathBuf,
 }
 
-/// Says whether a link at the end of the path is followed.
+/// Whether a link at the end of the path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FinalLink {
     Follow,
@@ -44,7 +44,7 @@ impl Reached {
         }
     }
 
-    /// Opens it as a folder.
+    /// Opens the file as a folder.
     pub(super) fn as_dir(&self) -> io::Result<Arc<dyn Dir>> {
         match &self.name {
             Some(name) => self.dir.child(name).map_err(not_a_folder),
@@ -52,13 +52,14 @@ impl Reached {
         }
     }
 
-    /// Returns the name in its folder; fails for a root, which cannot be renamed or removed.
+    /// Returns the file's name in its folder; fails for a root, which cannot be renamed or removed.
     pub(super) fn named(&self) -> io::Result<&OsString> {
         self.name.as_ref().ok_or_else(|| code(super::error::EPERM))
     }
 }
 
-/// Converts `ELOOP` to `ENOTDIR`: a link exchanged meanwhile looks like any other file that is no folder.
+/// Converts `ELOOP` to `ENOTDIR`: a folder that was exchanged for a link during the walk is treated like any file that is not a
+/// folder.
 fn not_a_folder(error: io::Error) -> io::Error {
     if error.raw_os_error() == Some(ELOOP) { code(ENOTDIR) } else { error }
 }
@@ -156,7 +157,7 @@ fn first_link(
             }
         }
     }
-    // The link was removed meanwhile; the next round walks straight through.
+    // The link was removed in the meantime; the next round walks through this component.
     real.push(last);
     Ok(WalkStep::Link(real))
 }

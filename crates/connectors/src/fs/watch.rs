@@ -17,14 +17,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
-/// Most folders of one recursive watch.
+/// Maximum number of folders of one recursive watch.
 const MAX_FOLDERS: usize = 8192;
 
-/// Greatest depth of a recursive watch.
+/// Maximum depth of a recursive watch.
 const DEEPEST: usize = 64;
 
-/// Pause between two deliveries. Changes of the same name in between are merged, so that a program that writes a file a million
-/// times does not overload the realm.
+/// Pause between two deliveries. Changes of the same name during the pause are merged, so that a program that writes a file a
+/// million times does not overload the realm.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct Watch {
@@ -32,15 +32,15 @@ pub(super) struct Watch {
     /// Watched folders, with their paths relative to the watched path.
     folders: BTreeMap<WatchId, (Arc<dyn Dir>, PathBuf)>,
     top: WatchId,
-    /// File name of the watched path, for changes of it.
+    /// Name reported for changes of the watched path itself.
     name: String,
     real: PathBuf,
     recursive: bool,
-    /// Counts one file for the watch and one for each folder.
+    /// Counts one open file for the watch and one for each watched folder.
     files: WatchedFiles,
 }
 
-/// Watches of an extension, by number.
+/// Begun watches of an extension, by number.
 #[derive(Default)]
 pub(super) struct PendingWatches {
     next: u64,
@@ -48,7 +48,8 @@ pub(super) struct PendingWatches {
 }
 
 impl FsState {
-    /// Begins a watch synchronously, so that no change is missed; `watch` with its number in `begun` streams the changes since.
+    /// Begins a watch synchronously, so that no change is missed. A call of `watch` with the watch's number as `begun` then
+    /// streams the changes since.
     pub(super) fn open_watch(self: &Arc<Self>, request: &Request) -> Result<Output, HostcallError> {
         let watch = self.begin_watch(request)?;
         let mut all = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,8 +144,8 @@ impl FsState {
         Ok(watch)
     }
 
-    /// Creates a watcher. All watchers of one extension share an instance of the system, of which a user has few; each extension
-    /// has another one, so that none overflows another's queue.
+    /// Creates a watcher. All watchers of one extension share one instance of the system's notifications, because a user can have
+    /// only few. Each extension has a separate instance, so that no extension overflows another's queue.
     fn watcher(&self, extension: &ExtensionId) -> std::io::Result<Box<dyn Watcher>> {
         let mut all = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         // An instance ends with its last watcher.
@@ -159,7 +160,7 @@ impl FsState {
         watches.watcher()
     }
 
-    /// Whether an extension watches a folder, or the file `name` in it.
+    /// Returns whether an extension watches a folder, or the file `name` in it.
     pub(super) fn is_watched(&self, dir: &dyn Dir, name: &OsStr) -> bool {
         let all = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         all.values().filter_map(Weak::upgrade).any(|watches| watches.is_watched(dir, name))
@@ -195,7 +196,7 @@ impl Watch {
         request: &Request,
         seen: &mut Vec<PathBuf>,
     ) -> Result<(), FsError> {
-        // Folders that may not be read, or were removed meanwhile, are skipped.
+        // Folders that may not be read, or were removed in the meantime, are skipped.
         if !matches!(request.permit.reads(&self.real.join(at)), Ok(ReadBy::Grant | ReadBy::Making(_))) {
             return Ok(());
         }
@@ -215,8 +216,8 @@ impl Watch {
         self.below(&child, at, depth + 1, request, seen)
     }
 
-    /// Whether the caller may be notified of a change at a path. In a folder that it may read only because it created it, changes
-    /// by others are not reported.
+    /// Returns whether the caller may be notified of a change at a path. In a folder that it may read only because it created it,
+    /// changes by others are not reported.
     fn may_report(&self, at: &Path, request: &Request) -> bool {
         let is_own = || matches!(request.permit.reads(&self.real.join(at)), Ok(ReadBy::Making(_)));
         request.permit.reads(&self.real) == Ok(ReadBy::Grant) || is_own()
@@ -248,7 +249,7 @@ impl Watch {
                         continue;
                     };
                     let Some(name) = name else {
-                        // For other folders, the watch of the parent folder reports it.
+                        // For other folders, the watch of the parent folder reports the removal.
                         if watch == self.top {
                             report(event, &self.name);
                         }

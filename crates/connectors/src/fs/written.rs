@@ -1,8 +1,8 @@
-//! Reports files that an extension writes to the gate, and checks them before it reads them back.
+//! Reports to the gate which files an extension writes, and checks them before the extension reads them back.
 //!
-//! The gate lets an extension without a grant to read a path read a file there that it wrote itself, while it is unchanged. The
-//! file's state is known only here: each operation that writes reports which file it left in which state, and each operation that
-//! reads compares the file that it opened.
+//! Without a grant for a path, an extension may read a file there that it wrote itself, as long as the file is unchanged. Only
+//! this crate knows the state of files: each operation that writes reports the file and its resulting state, and each operation
+//! that reads compares the state of the file that it opened.
 
 use super::error::FsError;
 use super::walk::Reached;
@@ -26,7 +26,7 @@ fn denied(reason: Reason) -> FsError {
     FsError::Denied(Access::Read.capability(), reason)
 }
 
-/// Refuses to read a changed file when the caller may read it only because it wrote it.
+/// Refuses to read a file that was changed, if the caller may read it only because it wrote it.
 pub(super) fn check_unchanged(
     permit: &Permit,
     real: &Path,
@@ -39,7 +39,7 @@ pub(super) fn check_unchanged(
     }
 }
 
-/// Refuses to read anything that no grant lets the caller read.
+/// Refuses to read a file unless a grant allows it.
 pub(super) fn check_granted(permit: &Permit, real: &Path) -> Result<(), FsError> {
     match permit.reads(real).map_err(denied)? {
         ReadBy::Grant => Ok(()),
@@ -47,7 +47,8 @@ pub(super) fn check_granted(permit: &Permit, real: &Path) -> Result<(), FsError>
     }
 }
 
-/// Records a file that was opened for writing. It counts as the caller's if it was empty, or as the caller left it.
+/// Records a file that was opened for writing. The file belongs to the caller if it was empty, or unchanged since the caller
+/// wrote it.
 pub(super) fn record_opened(permit: &Permit, real: &Path, file: &dyn File) {
     if !permit.remembers(real) {
         return;
@@ -57,7 +58,7 @@ pub(super) fn record_opened(permit: &Permit, real: &Path, file: &dyn File) {
     permit.leaves(real, own);
 }
 
-/// Changes an open file, and records its state afterwards.
+/// Performs a change of an open file, and records the file's state afterwards.
 pub(super) fn change_recorded<R>(
     permit: &Permit,
     real: &Path,
@@ -74,7 +75,7 @@ pub(super) fn change_recorded<R>(
     result
 }
 
-/// Tracks a name, at the end of a walk, that is about to be changed.
+/// Tracks a name at the end of a walk that is about to be changed.
 pub(super) struct TrackedName<'a> {
     permit: &'a Permit,
     reached: &'a Reached,
@@ -96,12 +97,12 @@ impl<'a> TrackedName<'a> {
         self.is_own
     }
 
-    /// Records a change; the file is the caller's if it was before.
+    /// Records a change. The file belongs to the caller if it did before the change.
     pub(super) fn record_change(&self) {
         self.record(self.is_own);
     }
 
-    /// Records whether all of the file is the caller's now.
+    /// Records the file's state, and whether the caller has written all of it.
     pub(super) fn record(&self, is_own: bool) {
         if !self.remembers {
             return;

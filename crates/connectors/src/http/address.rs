@@ -10,8 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSo
 use std::sync::{Arc, LazyLock};
 use std::{fmt, io};
 
-/// Whether an address is reachable by the public: not this machine, its networks, or anything
-/// reserved. Addresses that carry another inside (mapped, NAT64, 6to4, ISATAP) are judged by that one.
+/// Returns whether an address is public: not an address of this machine, of a local network, or of a reserved range. An address
+/// that contains an IPv4 address (mapped, NAT64, 6to4, ISATAP) is judged by the latter.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -53,15 +53,15 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         [0x2001, b, ..] if b < 0x200 => false,  // protocol assignments
         [0x2001, 0xdb8, ..] => false,           // documentation
         [0x3fff, b, ..] if b < 0x1000 => false, // documentation
-        // ISATAP: what is sent there arrives at the address inside.
+        // ISATAP: packets are sent to the embedded IPv4 address.
         [.., 0 | 0x200, 0x5efe, high, low] if !embedded(high, low) => false,
-        // Global unicast is 2000::/3; everything else is this host, this link, local, or reserved.
+        // Global unicast is 2000::/3; everything else is the host itself, link-local, site-local, or reserved.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 
-/// Whether an address belongs to this machine, which is the case when it can be bound. A public address of this machine counts as
-/// well: a server on all interfaces is reachable there without passing a firewall.
+/// Returns whether an address belongs to this machine, that is, can be bound. This includes public addresses of this machine,
+/// because a server on all interfaces is reachable at them without passing a firewall.
 fn is_own(address: IpAddr) -> bool {
     fn is_bound(address: IpAddr) -> bool {
         match UdpSocket::bind((address, 0)) {
@@ -73,20 +73,20 @@ fn is_own(address: IpAddr) -> bool {
             }
         }
     }
-    // Some systems bind any address; the test means nothing there.
+    // Some systems bind any address, so the test is meaningless there.
     static BINDS_ALL: LazyLock<bool> = LazyLock::new(|| is_bound(Ipv4Addr::new(240, 0, 0, 1).into()));
     !*BINDS_ALL && is_bound(address.to_canonical())
 }
 
-/// Bounds of the prefix length of an IPv6 network: a site has at least a /48, and an address with a /128 mask still belongs to a
-/// /64.
+/// Range to which the prefix length of an IPv6 network is clamped: a site has at most a /48, and an address with a /128 mask
+/// still belongs to a /64.
 const NETWORK_BITS: std::ops::RangeInclusive<u32> = 48..=64;
 
-/// Whether an address belongs to a network of this machine. Machines of a home or an office have public IPv6 addresses without a
-/// firewall between them.
+/// Returns whether an address belongs to a network of this machine. Machines in a home or an office have public IPv6 addresses,
+/// and there is no firewall between them.
 fn is_neighbour(address: IpAddr) -> bool {
     let IpAddr::V6(address) = address.to_canonical() else { return false };
-    // Networks are unknown when the system does not list them.
+    // If the system does not list its networks, no address counts as a neighbour.
     own_networks().unwrap_or_default().iter().any(|own| own.holds(address))
 }
 
@@ -140,19 +140,19 @@ pub trait Resolver: Send + Sync {
     /// Returns all addresses of `name`.
     fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 
-    /// Whether an address belongs to this machine.
+    /// Returns whether an address belongs to this machine.
     fn is_own(&self, address: IpAddr) -> bool {
         is_own(address)
     }
 
-    /// Whether an address, although public, belongs to a network of this machine.
+    /// Returns whether an address, although public, belongs to a network of this machine.
     fn is_neighbour(&self, address: IpAddr) -> bool {
         is_neighbour(address)
     }
 }
 
 impl dyn Resolver {
-    /// Whether an address is public, and belongs neither to this machine nor to its networks.
+    /// Returns whether an address is public, and belongs neither to this machine nor to its networks.
     pub(crate) fn is_elsewhere(&self, address: IpAddr) -> bool {
         is_public(address)
             && !(guard!(HttpOwn) && self.is_own(address))
@@ -174,11 +174,11 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// The name of this machine (RFC 6761), which is never sent to a resolver. Whether it may be reached is decided before.
+/// The name of this machine (RFC 6761). It is never sent to a resolver; whether it may be reached is checked before.
 pub(super) const LOCALHOST: &str = "localhost";
 
-/// Resolver that fails when one address of a name is not public. The client connects to the addresses that it returns, so a
-/// second lookup with another result cannot intervene.
+/// A resolver that fails if any address of a name is not public. The client connects to the addresses that it returns, so there
+/// is no second lookup whose result could differ.
 pub(super) struct PublicResolver {
     pub(super) resolver: Arc<dyn Resolver>,
     pub(super) limits: Arc<ConnectionLimits>,
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// Compares with the kernel's list, to test that the system call is interpreted correctly.
+    /// The networks equal the kernel's list, so the result of the system call is interpreted correctly.
     #[cfg(target_os = "linux")]
     #[test]
     fn own_networks_are_those_the_kernel_lists() {

@@ -1,8 +1,8 @@
 //! Decodes the content codings of responses, as Node's `fetch` does.
 //!
-//! The server chooses the codings and the size of the output. So a body is decoded in bounded steps, the output of each coding is
-//! limited (of two, the outer one may be the bomb), and memory for decoders is acquired before it is used. An unknown coding
-//! leaves the body as it is, and a truncated body ends early, both as in Node.
+//! The server chooses the codings and thereby the size of the output. So a body is decoded in bounded steps, the output of each
+//! coding is limited (each of several codings may be a decompression bomb), and memory for decoders is acquired before it is
+//! used. As in Node, a body with an unknown coding is not decoded, and a truncated body ends early without an error.
 
 use brotli::enc::StandardAlloc;
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
@@ -12,20 +12,20 @@ use pijs_protocol::{HostcallError, guard};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue, RANGE};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Most codings of one response, as in Node.
+/// Maximum number of codings of one response, as in Node.
 const MAX_CODINGS: usize = 5;
 
-/// Most bytes of output of one step.
+/// Maximum number of output bytes of one step.
 const PIECE: usize = 64 << 10;
 
-/// Largest window of deflate, in bits.
+/// Base-2 logarithm of the maximum window size of deflate.
 const DEFLATE_WINDOW: u8 = 15;
 
-/// Bytes that each member of a gzip body counts in addition to its content: an empty member takes 20 bytes of input and creates a
-/// decoder.
+/// Number of bytes that each member of a gzip body adds to the counted output: an empty member takes 20 bytes of input and
+/// creates a decoder.
 const MEMBER_COST: usize = 1 << 10;
 
-/// Memory of a deflate decoder, and of a brotli decoder without its window.
+/// Memory in bytes of a deflate decoder, and of a brotli decoder without its window.
 const DEFLATE_BYTES: usize = 64 << 10;
 const BROTLI_BYTES: usize = 4 << 20;
 
@@ -45,13 +45,13 @@ pub(super) fn set_accept_encoding(headers: &mut HeaderMap, scheme: &str) {
     headers.insert(ACCEPT_ENCODING, value);
 }
 
-/// A body that is being decoded.
+/// Decodes a body.
 pub(super) struct Decoding {
     /// Decoders, for the outermost coding first.
     decoders: Vec<ContentDecoder>,
-    /// The last piece received, when nothing is decoded.
+    /// The last received piece, if the body is not decoded.
     plain: Option<Bytes>,
-    /// Most bytes of output of each coding.
+    /// Maximum number of output bytes of each coding.
     most: usize,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Decoding {
 pub(super) enum DecodeStep {
     /// A piece of the body.
     Piece(Bytes),
-    /// No output yet; there is more work.
+    /// No output yet; call [`Decoding::step`] again.
     Progress,
     /// A decoder needs this many bytes of memory to begin: call [`Decoding::begin`].
     NeedsMemory(usize),
@@ -78,7 +78,7 @@ pub(super) enum DecodeError {
 }
 
 impl Decoding {
-    /// Creates a decoder that passes the body through.
+    /// Creates a decoder that returns the body unchanged.
     pub(super) fn none() -> Self {
         Self { decoders: Vec::new(), plain: None, most: usize::MAX }
     }
@@ -106,19 +106,19 @@ impl Decoding {
         }
     }
 
-    /// Starts the decoder that reported [`DecodeStep::NeedsMemory`], with its memory.
+    /// Starts the decoder that reported [`DecodeStep::NeedsMemory`]; it keeps the permit for its memory.
     pub(super) fn begin(&mut self, memory: Option<OwnedSemaphorePermit>) {
         if let Some(decoder) = self.decoders.iter_mut().find(|decoder| decoder.needed_memory().is_some()) {
             decoder.begin(memory);
         }
     }
 
-    /// Performs one step.
+    /// Performs one step of decoding.
     pub(super) fn step(&mut self) -> Result<DecodeStep, DecodeError> {
         if let Some(piece) = self.plain.take() {
             return Ok(DecodeStep::Piece(piece));
         }
-        // The innermost decoder with work goes first, so that none holds more than one piece.
+        // The innermost decoder with work goes first, so that no decoder keeps more than one piece.
         let Some(at) = self.decoders.iter().rposition(ContentDecoder::has_work) else {
             return Ok(DecodeStep::NeedsInput);
         };
@@ -142,18 +142,18 @@ impl Decoding {
     }
 }
 
-/// One coding of a body.
+/// Decoder of one coding of a body.
 struct ContentDecoder {
     codec: Codec,
     input: Bytes,
-    /// Whether the last step filled its piece, and may have more output without input.
+    /// Whether the last step filled its piece, so that there may be more output without input.
     is_full: bool,
     produced: usize,
     _memory: Option<OwnedSemaphorePermit>,
 }
 
 enum Codec {
-    /// Not started: the first byte of input decides how.
+    /// Not started; the first byte of input determines how to start.
     Unstarted(CodingName),
     Gzip(Decompress),
     /// Between two members.
@@ -199,7 +199,8 @@ impl ContentDecoder {
         let (Codec::Unstarted(name), Some(first)) = (&self.codec, self.input.first()) else { return };
         self.codec = match name {
             CodingName::Gzip => Codec::Gzip(Decompress::new_gzip(DEFLATE_WINDOW)),
-            // Some servers send raw deflate without zlib's header and checksum. A header begins with the number of its method.
+            // Some servers send raw deflate without zlib's header and checksum. A zlib header begins with the number of the
+            // method (8).
             CodingName::Deflate => Codec::Deflate(Decompress::new_with_window_bits(first & 0x0f == 8, DEFLATE_WINDOW)),
             // Strict mode refuses large windows (up to 1 GiB), which the `br` coding does not have.
             CodingName::Brotli => Codec::Brotli(Box::new(BrotliState::new_strict(
@@ -214,7 +215,7 @@ impl ContentDecoder {
     /// Performs one step: produces at most one piece of output, and consumes the input for it.
     fn step(&mut self) -> Result<Vec<u8>, DecodeError> {
         if matches!(self.codec, Codec::GzipEnd) {
-            // A member cannot begin with zero: it is padding after the last one.
+            // A member cannot begin with zero, so a zero is padding after the last member.
             self.codec = match self.input.first() {
                 Some(0) | None => Codec::Over,
                 Some(_) => {
@@ -249,7 +250,7 @@ impl ContentDecoder {
         };
         self.input.advance(read);
         self.is_full = !ended && output.len() == PIECE;
-        // The decoder is stuck on this input, and would be for ever.
+        // The decoder makes no progress on this input, and never would.
         if read == 0 && output.is_empty() && !ended {
             self.input.clear();
         }
@@ -257,13 +258,13 @@ impl ContentDecoder {
     }
 }
 
-/// Returns the window size in the first byte of a brotli stream (RFC 7932, 9.1), in bytes.
+/// Returns the window size in bytes, as encoded in the first byte of a brotli stream (RFC 7932, 9.1).
 fn brotli_window(first: u8) -> usize {
     let bits = match (first & 1, (first >> 1) & 7, (first >> 4) & 7) {
         (0, ..) => 16,
         (_, more @ 1.., _) => 17 + more,
         (_, _, 0) => 17,
-        // 1 is the code of large windows, which are refused.
+        // The code 1 means a large window, which is refused.
         (_, _, less) => 8 + less,
     };
     1 << bits

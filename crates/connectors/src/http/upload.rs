@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
-/// Most uploads in progress of one extension.
+/// Maximum number of uploads in progress of one extension.
 const MAX_UPLOADS: usize = 1024;
 
 type Key = (ExtensionId, String);
@@ -21,7 +21,7 @@ pub(super) struct Uploads {
     in_progress: Arc<Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>>,
 }
 
-/// The receiving end of an upload. Dropping it ends the upload.
+/// The receiving end of an upload. Dropping it cancels the upload.
 pub(super) struct Upload {
     in_progress: Arc<Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>>,
     key: Key,
@@ -39,7 +39,7 @@ fn lock(in_progress: &Mutex<BTreeMap<Key, mpsc::Sender<Bytes>>>) -> MutexGuard<'
 }
 
 impl Upload {
-    /// Returns the body; `None` at the second call.
+    /// Returns the body; the second call returns `None`.
     pub(super) fn body(&mut self) -> Option<reqwest::Body> {
         let mut pieces = self.pieces.take()?;
         let stream = futures_util::stream::poll_fn(move |cx| pieces.poll_recv(cx)).map(Ok::<_, Infallible>);
@@ -48,7 +48,7 @@ impl Upload {
 }
 
 impl Uploads {
-    /// Begins an upload; fails when its id is in use.
+    /// Begins an upload; fails if the id is in use.
     pub(super) fn begin(&self, extension: &ExtensionId, id: &str) -> Result<Upload, HostcallError> {
         let key = (extension.clone(), id.to_owned());
         let mut in_progress = lock(&self.in_progress);
@@ -61,7 +61,8 @@ impl Uploads {
                 .with("limit", MAX_UPLOADS)
                 .retryable());
         }
-        // One piece is queued while one is sent: a caller that awaits each `send` never has more than two in memory.
+        // One piece is queued while another is sent, so a caller that awaits each `send` never has more than two pieces in
+        // memory.
         let (send, pieces) = mpsc::channel(1);
         in_progress.insert(key.clone(), send);
         Ok(Upload { in_progress: Arc::clone(&self.in_progress), key, pieces: Some(pieces) })

@@ -1,14 +1,14 @@
 //! Allows only HTTP/1.1 requests for the decided host on a connection.
 //!
 //! A grant of `http` names a host, but an address may serve many hosts, and the head of a request selects one. So a connection
-//! under such a grant carries complete, unambiguous requests: one `Host`, that of the connection; a body framed by one
-//! `Content-Length` or by `Transfer-Encoding: chunked`, never both; no `CONNECT`; lines that end in CRLF. A head is sent when all
-//! of it has been checked. After a request to upgrade and the server's `101`, both sides speak another protocol with that host,
-//! and any bytes pass.
+//! under such a grant carries only complete, unambiguous requests: one `Host`, which is the host of the connection; a body framed
+//! by one `Content-Length` or by `Transfer-Encoding: chunked`, never both; no `CONNECT`; lines that end in CRLF. A head is sent
+//! only after all of it has been checked. After a request to upgrade and the server's `101`, both sides speak another protocol
+//! with that host, and any bytes pass.
 
 use pijs_protocol::{HostcallError, guard};
 
-/// Most bytes of a head, of trailers, and of the line with a chunk's size.
+/// Maximum size in bytes of a head, of trailers, and of the line with a chunk's size.
 const LONGEST_HEAD: usize = 64 << 10;
 const LONGEST_LINE: usize = 1 << 10;
 /// Start of the response that accepts an upgrade.
@@ -17,7 +17,7 @@ const SWITCHING: &[u8] = b"HTTP/1.1 101";
 /// The server that requests may name.
 #[derive(Debug, Clone)]
 pub(super) struct RequestServer {
-    /// Its name as it was decided and as the caller wrote it, in lower case.
+    /// The server's name in lower case, as the gate decided about it and as the caller wrote it.
     pub(super) names: Vec<String>,
     pub(super) port: u16,
     pub(super) is_tls: bool,
@@ -44,20 +44,20 @@ enum FilterState {
     /// The line break after a chunk.
     ChunkEnd,
     Trailers,
-    /// Upgraded to another protocol: any bytes pass.
+    /// The connection was upgraded to another protocol: any bytes pass.
     Upgraded,
-    /// A request was refused: nothing more is sent.
+    /// A request was refused; nothing more is sent.
     Refused,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Upgrade {
     None,
-    /// The first request asks for one; holds the start of the response.
+    /// The first request asks for an upgrade; contains the start of the response.
     Requested(Vec<u8>),
 }
 
-/// How a request's body is framed.
+/// The framing of a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Framing {
     Length(u64),
@@ -69,7 +69,7 @@ impl RequestFilter {
         Self { server, state: FilterState::Head, pending: Vec::new(), upgrade: Upgrade::None, heads: 0 }
     }
 
-    /// Returns the bytes that may be sent now, of these and of those pending back before.
+    /// Returns the bytes that may be sent now, from `bytes` and from the pending ones.
     pub(super) fn filter(&mut self, bytes: &[u8]) -> Result<Vec<u8>, HostcallError> {
         if !guard!(NetRequests) {
             return Ok(bytes.to_vec());
@@ -92,7 +92,7 @@ impl RequestFilter {
             self.upgrade = Upgrade::None;
         } else if seen.len() == SWITCHING.len() {
             self.upgrade = Upgrade::None;
-            // Any data sent since the request would be ambiguous, so there must be none.
+            // Data sent since the request would be ambiguous, so an upgrade is accepted only if there is none.
             if self.state == FilterState::Head && self.pending.is_empty() && self.heads == 1 {
                 self.state = FilterState::Upgraded;
             }
@@ -173,7 +173,7 @@ impl RequestFilter {
         }
     }
 
-    /// Fails early on data that cannot be a request, since it does not begin with a method.
+    /// Fails early for data that does not begin with a method and so cannot be a request.
     fn check_method(&self, bytes: &[u8]) -> Result<(), String> {
         let word = self.pending.iter().chain(bytes).take_while(|byte| **byte != b' ').take(32);
         match word.clone().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_')) && word.count() < 32 {
@@ -185,7 +185,7 @@ impl RequestFilter {
     /// Checks the complete head in `pending`.
     fn head(&mut self) -> Result<Framing, String> {
         let text = str::from_utf8(&self.pending).ok().filter(|text| has_no_controls(text));
-        // Bytes above ASCII are allowed in values: read as Latin-1, they contain no delimiter.
+        // Bytes above ASCII are allowed in values: decoded as Latin-1, they contain no delimiter.
         let latin;
         let text = match text {
             Some(text) => text,
@@ -291,7 +291,7 @@ impl RequestFilter {
     }
 }
 
-/// Passes on up to `left` bytes; returns how many remain.
+/// Moves up to `left` bytes from `bytes` to `out`; returns how many of the `left` bytes are still missing.
 fn pass(bytes: &mut &[u8], left: u64, out: &mut Vec<u8>) -> u64 {
     let count = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
     let (now, rest) = bytes.split_at(count);
@@ -304,13 +304,13 @@ fn ends_head(pending: &[u8]) -> bool {
     pending.ends_with(b"\r\n\r\n") || pending == b"\r\n"
 }
 
-/// Whether the text has no control characters except tabs and line ends.
+/// Returns whether a text has no control characters except tabs and line ends.
 fn has_no_controls(text: &str) -> bool {
     let is_odd = |c: char| (c < ' ' && c != '\t') || c == '\u{7f}';
     !text.split("\r\n").any(|line| line.contains(is_odd))
 }
 
-/// Parses `name: value`. There is no space before the colon, and no continuation of the line before.
+/// Parses `name: value`. A space before the colon, and a continuation line, are errors.
 fn field(line: &str) -> Result<(&str, &str), String> {
     let (name, value) = line.split_once(':').ok_or("a line of a head has no colon")?;
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
@@ -320,7 +320,7 @@ fn field(line: &str) -> Result<(&str, &str), String> {
     }
 }
 
-/// Parses a number of digits only.
+/// Parses a decimal number without a sign.
 fn decimal(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
@@ -338,7 +338,7 @@ fn chunk_size(line: &[u8]) -> Result<u64, String> {
     u64::from_str_radix(digits, 16).ok().filter(|_| is_hex).ok_or_else(bad)
 }
 
-/// Checks the fields after a chunked body. They must not change the framing or the host.
+/// Checks the fields after a chunked body. Fails if one of them could change the framing or the host.
 fn check_trailers(pending: &[u8]) -> Result<(), String> {
     let text: String = pending.iter().copied().map(char::from).collect();
     if !has_no_controls(&text) {

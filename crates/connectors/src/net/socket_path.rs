@@ -1,8 +1,8 @@
 //! Resolves a socket's path to a name in an open folder.
 //!
 //! The folder is opened without following links, after the permit has allowed its real path. The socket is connected to, created
-//! and removed through that folder, so a later change of the path has no effect (on Linux, where an open folder has a path of its
-//! own).
+//! and removed through that folder, so a later change of the path has no effect (on Linux, where an open folder has a stable path
+//! in `/proc`).
 
 use super::failed;
 use pijs_hostcall::gate::Listening;
@@ -28,7 +28,7 @@ pub(super) struct SocketPath {
 /// A listening socket's file, removed on drop.
 pub(super) struct BoundSocket {
     path: SocketPath,
-    /// Device and inode: another file that has the name by then is not removed.
+    /// Device and inode of the file, so that another file with the same name is not removed.
     identity: Option<(rustix::fs::Dev, u64)>,
     _known: Listening,
 }
@@ -43,7 +43,7 @@ impl SocketPath {
         let name = named.file_name().ok_or_else(|| HostcallError::invalid("path", "net: the path names no socket"))?;
         let folder = std::fs::canonicalize(named.parent().unwrap_or(&named)).map_err(missing)?;
         let mut real = folder.join(name);
-        // A link at the end is resolved, so that its target is decided as well.
+        // A link at the end is resolved, so that the permit is checked for its target as well.
         if let Ok(followed) = std::fs::canonicalize(&real) {
             real = followed;
         }
@@ -55,7 +55,7 @@ impl SocketPath {
         Ok(Self { folder, name, real })
     }
 
-    /// Connects to the file that has the name now, without following a link.
+    /// Connects to the file that now has the name. Does not follow a link.
     pub(super) async fn connect(&self) -> io::Result<UnixStream> {
         if !has_stable_path() {
             return UnixStream::connect(&self.real).await;
@@ -79,7 +79,7 @@ impl SocketPath {
     }
 }
 
-/// Whether an open folder has a stable path (`/proc/self/fd/N`).
+/// Returns whether an open folder has a stable path (`/proc/self/fd/N`).
 fn has_stable_path() -> bool {
     cfg!(target_os = "linux") && guard!(NetStablePath)
 }

@@ -1,5 +1,5 @@
-//! Encrypts a connection to a vetted address with TLS. Certificates are always verified, against the system's authorities or
-//! those that the caller provides, for the host name that was decided.
+//! Encrypts a connection to a vetted address with TLS. Certificates are always verified for the host name that the gate decided
+//! about, against the system's authorities or those that the caller provides.
 
 use super::{Connected, halves, io};
 use pijs_protocol::HostcallError;
@@ -15,20 +15,20 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore, crypto};
 
-/// Longest time for the handshake.
+/// Maximum time for the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// TLS options of a `connect`.
 #[derive(Default)]
 pub(crate) struct TlsSettings {
-    /// Authorities in PEM; the system's when empty.
+    /// Certificate authorities in PEM; if empty, the system's are used.
     ca: Vec<String>,
     /// ALPN protocols to offer, in order of preference.
     alpn: Vec<String>,
 }
 
 impl TlsSettings {
-    /// Reads the options; fails when `servername` is not the host that was decided.
+    /// Reads the options; fails if `servername` is not the host that the gate decided about.
     pub(super) fn of(tls: &TlsOptions, host: &str) -> Result<Self, HostcallError> {
         let TlsOptions { ca, alpn, servername } = tls;
         let named = servername.as_deref().unwrap_or(host).trim_end_matches('.').to_ascii_lowercase();

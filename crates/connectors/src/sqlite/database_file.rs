@@ -1,18 +1,18 @@
 //! Resolves the path of a database, and restricts the threads that work on it.
 //!
-//! The walk of the file operations decides one name in an open folder. SQLite opens that name again by its full path, which may
-//! have changed since. On Linux, Landlock restricts each thread:
+//! The walk of the file operations resolves the path to one name in an open folder. SQLite opens that name again by its full
+//! path, which may have changed in the meantime. On Linux, Landlock restricts each thread:
 //!
 //! | thread | can reach |
 //! |---|---|
-//! | the one that opens | the file that was decided on, whatever its name is now |
-//! | the one that works | that, and the folder it was found in, for the journals |
+//! | the one that opens the file | the permitted file, regardless of its current name |
+//! | the one that runs statements | the permitted file, and the folder in which it was found, for the journals |
 //!
-//! A path that leads elsewhere by then cannot be opened. One gap remains for journals: a process that moves the folder away, and
-//! puts a link to one of its subfolders in its place, causes a file of the name `DATABASE-journal`, `-wal` or `-shm` to be
+//! If the path now leads elsewhere, it cannot be opened. One gap remains for journals: a process that moves the folder away, and
+//! puts a link to one of its subfolders in its place, can cause a file with the name `DATABASE-journal`, `-wal` or `-shm` to be
 //! created or removed there.
 //!
-//! No other file is removed, whatever a journal contains ([`may_remove`]).
+//! No other file is removed, regardless of the contents of a journal ([`may_remove`]).
 
 use super::statement::convert_error;
 use crate::fs::FsConnector;
@@ -37,16 +37,16 @@ thread_local! {
     static OWN: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether SQLite may remove a file in this thread. A journal can name another file as the master journal of a transaction across
-/// databases, which SQLite then removes; extensions have no such transactions.
+/// Returns whether SQLite may remove a file in this thread. A journal can name another file as the master journal of a
+/// transaction across databases, which SQLite then removes; extensions cannot have such transactions.
 fn may_remove(path: &Path) -> bool {
     let is_own = || OWN.try_with(|own| own.borrow().iter().any(|journal| journal == path)).unwrap_or(false);
     let is_temporary = || path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(TEMPORARY));
     is_own() || is_temporary() || !guard!(SqliteUnlink)
 }
 
-/// Prepares this thread for a database: installs the check of removed files, and limits the stack that SQLite uses, so that some
-/// is left to return an error.
+/// Prepares this thread for a database: installs the check of removed files, and limits the stack that SQLite uses, so that
+/// enough is left to return an error.
 pub(super) fn prepare_thread(stack: usize) -> Result<(), HostcallError> {
     #[cfg(unix)]
     {
@@ -63,14 +63,14 @@ pub(super) struct DatabaseFile {
     /// The full path without links.
     real: PathBuf,
     read_only: bool,
-    /// Whether journals may be created, which a reader of a database in WAL mode does, too.
+    /// Whether journals may be created; this is also required for reading a database in WAL mode.
     journals: bool,
     #[cfg(target_os = "linux")]
     pinned: crate::system::Pinned,
 }
 
 impl DatabaseFile {
-    /// Walks to the file; creates it when it is missing and may be written.
+    /// Walks to the file; creates the file if it is missing and may be written.
     pub(super) fn find(
         files: &FsConnector,
         request: &Request,
@@ -106,7 +106,7 @@ impl DatabaseFile {
     /// Opens the file with SQLite, in a thread that can access no other file.
     pub(super) fn open(&self) -> Result<Connection, HostcallError> {
         let mode = if self.read_only { How::SQLITE_OPEN_READ_ONLY } else { How::SQLITE_OPEN_READ_WRITE };
-        // No URI, so that a path is taken literally. No links, since the decided path has none.
+        // No URI, so that the path is taken literally. No links, because the permitted path has none.
         let open = || {
             let how = mode | How::SQLITE_OPEN_NO_MUTEX | How::SQLITE_OPEN_NOFOLLOW;
             Connection::open_with_flags(&self.real, how).map_err(|error| convert_error(&error))
@@ -126,7 +126,7 @@ impl DatabaseFile {
         open()
     }
 
-    /// Restricts this thread to the database at `file` and its journals; `None`: to no file at all.
+    /// Restricts this thread to the database at `file` and its journals; `None` denies access to all files.
     pub(super) fn confine(file: Option<Self>) -> Result<(), HostcallError> {
         let own = file.as_ref().filter(|file| file.journals).map(|file| journals_of(&file.real));
         OWN.set(own.unwrap_or_default());
@@ -156,11 +156,11 @@ fn journals_of(real: &Path) -> Vec<PathBuf> {
     JOURNALS.into_iter().map(beside).collect()
 }
 
-/// Whether the name is a regular file; creates it when it is missing and `read_only` is false.
+/// Returns whether the name is a regular file; creates it if it is missing and `read_only` is `false`.
 fn exists(dir: &dyn Dir, name: &OsStr, read_only: bool) -> io::Result<bool> {
     match dir.lstat(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && !read_only => {
-            // Exclusive, since closing a descriptor of an existing file would drop the locks that SQLite has on it in this
+            // Exclusive, because closing a descriptor of an existing file would drop the locks that SQLite has on it in this
             // process.
             let flags = OpenFlags { write: true, create: true, exclusive: true, ..OpenFlags::default() };
             match dir.open(name, OpenHow { flags, mode: 0o644 }) {
@@ -200,7 +200,7 @@ mod landlock_rules {
         (pinned.file.as_fd(), if read_only { read } else { WRITES.into_iter().fold(read, |all, one| all | one) })
     }
 
-    /// Permits access to its folder.
+    /// Permits access to the database's folder.
     pub(super) fn folder(pinned: &Pinned, read_only: bool) -> Rule<'_> {
         let read = AccessFs::ReadFile | AccessFs::ReadDir;
         let make = AccessFs::MakeReg | AccessFs::RemoveFile;

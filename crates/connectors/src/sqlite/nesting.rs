@@ -1,25 +1,25 @@
-//! Limits how deep SQL statements are nested.
+//! Limits how deeply SQL statements are nested.
 //!
-//! SQLite parses any depth recursively, and a stack overflow ends the process. Its input is either a statement, whose depth is
-//! counted, or a schema, whose length is limited, since a database file may come from anywhere.
+//! SQLite parses nested statements recursively without a limit, and a stack overflow would crash the process. For a statement,
+//! the depth is counted. For a schema, which may come from any database file, the length is limited.
 
 use pijs_protocol::guard;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 
-/// Greatest depth of brackets, which is SQLite's own limit for expressions.
+/// Maximum depth of brackets: SQLite's own limit for expressions.
 const DEEPEST: usize = 1_000;
 
-/// Most bytes of one statement of a schema.
+/// Maximum size in bytes of one statement of a schema.
 pub(super) const LONGEST_SCHEMA: i32 = 1 << 20;
 
-/// Whether `sql` is nested too deeply for SQLite.
+/// Returns whether `sql` is nested too deeply for SQLite.
 pub(super) fn is_too_deep(sql: &str) -> bool {
     deepest(sql.as_bytes()) > DEEPEST && guard!(SqliteNesting)
 }
 
-/// Returns the greatest depth of brackets outside of strings, names and comments.
+/// Returns the maximum depth of brackets outside of strings, names and comments.
 fn deepest(sql: &[u8]) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     let mut at = 0;
@@ -30,7 +30,7 @@ fn deepest(sql: &[u8]) -> usize {
     };
     while let Some(byte) = sql.get(at) {
         at = match (byte, sql.get(at + 1)) {
-            // A doubled quote counts as the end of one string and the start of another.
+            // A doubled quote is treated as the end of one string and the start of another.
             (b'\'' | b'"' | b'`', _) => behind(at + 1, &[*byte]),
             (b'[', _) => behind(at + 1, b"]"),
             (b'-', Some(b'-')) => behind(at + 2, b"\n"),
@@ -50,8 +50,8 @@ fn deepest(sql: &[u8]) -> usize {
     deepest
 }
 
-/// Runs `work` with a statement of `bytes` bytes. The limit for longer statements than those of a schema is raised only after the
-/// schema has been read, and statements cannot write to the schema while it is raised.
+/// Runs `work` with a statement of `bytes` bytes. For a statement longer than a schema's may be, the limit is raised only after
+/// the schema has been read, and statements cannot write to the schema while it is raised.
 pub(super) fn with_statement_limit<T>(
     database: &Connection,
     bytes: usize,

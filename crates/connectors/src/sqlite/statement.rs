@@ -14,16 +14,16 @@ use rusqlite::{Connection, Statement};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Most rows of one result.
+/// Maximum number of rows of one result.
 const MAX_ROWS: usize = 200_000;
 
-/// Longest text or blob, and the most bytes of one statement.
+/// Maximum size in bytes of a text, a blob or a statement.
 pub(super) const MAX_BYTES: i32 = 64 << 20;
 
-/// Most bytes of heap that SQLite may use in this process: pages in use, sorting, values in transit.
+/// Maximum number of bytes of heap that SQLite may use in this process: pages in use, sorting, values in transit.
 const HEAP: i64 = 1 << 30;
 
-/// Steps of SQLite's virtual machine between two checks of the deadline.
+/// Number of steps of SQLite's virtual machine between two checks of the deadline.
 const STEPS: i32 = 10_000;
 
 /// Runs one operation of a call.
@@ -34,7 +34,7 @@ pub(super) fn perform(database: &Connection, request: &Request) -> Result<Output
     outcome
 }
 
-/// Returns the bytes that the databases of a connection keep in memory: those without a file, and temporary tables.
+/// Returns the number of bytes that a connection keeps in memory: databases without a file, and temporary tables.
 pub(super) fn kept(database: &Connection) -> rusqlite::Result<u64> {
     let mut listed = Vec::new();
     database.pragma_query(None, "database_list", |row| {
@@ -113,7 +113,7 @@ pub(super) fn configure(database: &Connection, request: &Request) -> rusqlite::R
     database.pragma_update(None, "temp_store", "MEMORY")?;
     database.pragma_update(None, "mmap_size", 0)?;
     if guard!(SqliteHeap) {
-        // A statement can lower the limit, and never raise it.
+        // A statement can lower the limit, but never raise it.
         database.pragma_update(None, "hard_heap_limit", HEAP)?;
     }
     database.pragma_update(None, "foreign_keys", !no_foreign_keys)?;
@@ -128,7 +128,7 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
         // `VACUUM` attaches a temporary database without a name.
         AuthAction::Attach { filename: "" | ":memory:" } => Authorization::Allow,
         AuthAction::Attach { .. } => Authorization::Deny,
-        // The name of an attached file is missing here when it is no literal.
+        // The name of an attached file is missing here if it is not a literal.
         AuthAction::Unknown { .. } if guard!(SqliteAttach) => Authorization::Deny,
         AuthAction::Pragma { pragma_name, pragma_value } => match pragma_name.to_ascii_lowercase().as_str() {
             // These limits apply to every database of the process.
@@ -225,7 +225,7 @@ fn rows_of(database: &Connection, query: &SqlStatement, rows: usize) -> Result<O
         list.push(Value::Array(cells));
     }
     drop(found);
-    // The statement is cached for the next call, its values are not.
+    // The statement is cached for the next call, but its values are not.
     statement.clear_bindings();
     if let Value::Object(members) = &mut output.value {
         members.insert("rows".to_owned(), Value::Array(list));

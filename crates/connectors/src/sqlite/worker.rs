@@ -1,7 +1,7 @@
-//! Runs the thread of one database.
+//! The thread of one database.
 //!
-//! It handles one call at a time. A caller waits until the call's deadline and a short grace period. A thread that has not
-//! answered by then is inside a function that SQLite cannot interrupt, and ends when that function returns.
+//! The thread handles one call at a time. A caller waits until the call's deadline and a short grace period. A thread that has
+//! not answered by then is inside a function that SQLite cannot interrupt; it exits when that function returns.
 
 use super::database_file::{self, DatabaseFile};
 use super::limit;
@@ -22,18 +22,18 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Grace period after the deadline, in which a statement usually stops.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Bytes of stack of the thread; only used pages take memory. It has to suffice for statements as deep as [`super::nesting`]
-/// allows, and for reading a foreign schema.
+/// Stack size of the thread in bytes; only used pages take memory. It must suffice for the deepest statements that
+/// [`super::nesting`] allows, and for reading any schema.
 const STACK: usize = 64 << 20;
 
-/// Sends jobs to the thread. The thread ends when this is dropped.
+/// Sends jobs to the thread. The thread exits when this is dropped.
 pub(super) struct DatabaseWorker {
     jobs: Sender<Job>,
     life: Weak<()>,
     kept: Arc<AtomicU64>,
 }
 
-/// The outer error means that the database is lost.
+/// Result of a call; the outer error means that the database is lost.
 type Answer = Result<Result<Output, HostcallError>, HostcallError>;
 
 enum Job {
@@ -54,7 +54,7 @@ impl DatabaseWorker {
         let work = move || {
             let _alive = alive;
             match open(file, &request) {
-                // The send fails when the caller has gone.
+                // The send fails if the caller no longer waits.
                 Ok(database) => drop(report.send(Ok(())).map(|()| serve(database, &todo, &shared))),
                 Err(error) => drop(report.send(Err(error))),
             }
@@ -70,23 +70,23 @@ impl DatabaseWorker {
     pub(super) fn close(&self) {
         let (reply, closed) = mpsc::sync_channel(1);
         if self.jobs.send(Job::Close(reply)).is_ok() {
-            // A busy thread closes it later.
+            // A busy thread closes the database later.
             let _ = closed.recv_timeout(GRACE);
         }
     }
 
-    /// Cannot be upgraded when the thread has ended.
+    /// Returns a reference that cannot be upgraded after the thread has exited.
     pub(super) fn life(&self) -> Weak<()> {
         self.life.clone()
     }
 
-    /// Bytes that it kept in memory after its last call.
+    /// Returns the number of bytes that the database kept in memory after its last call.
     pub(super) fn kept(&self) -> u64 {
         self.kept.load(Ordering::Acquire)
     }
 
-    /// Performs one call. The outer error is for a call without an answer, since the thread cannot be interrupted, and for one
-    /// whose database was lost during it.
+    /// Performs one call. The outer error means that the thread did not answer and cannot be interrupted, or that the database
+    /// was lost during the call.
     pub(super) fn perform(&self, request: &Request) -> Answer {
         let (reply, answer) = mpsc::sync_channel(1);
         if self.jobs.send(Job::Perform(Box::new(request.clone()), reply)).is_err() {
@@ -122,14 +122,14 @@ fn broken() -> HostcallError {
     HostcallError::new(ErrorCode::Internal, "sqlite: the thread of the database ended").with("reason", "invariant")
 }
 
-/// Returns the error for a truncated shared-memory file: its index of the log is lost.
+/// Returns the error for a truncated shared-memory file, which contained the index of the write-ahead log.
 fn cut_short() -> HostcallError {
     let message =
         "sqlite: another process truncated a file of the database while it was in use; the database is closed";
     HostcallError::io("EIO", "sqlite", message).with("sqlite", 10)
 }
 
-/// Whether a file that this thread has mapped was truncated.
+/// Returns whether a file that this thread has mapped was truncated.
 fn met_truncated_map() -> bool {
     #[cfg(target_os = "linux")]
     return pijs_engine::met_truncated_map();
@@ -161,7 +161,7 @@ fn serve(database: Connection, todo: &Receiver<Job>, shown: &AtomicU64) {
                 // A failure to count is treated as over the limit.
                 shown.store(kept(&database).unwrap_or(u64::MAX), Ordering::Release);
                 if met_truncated_map() {
-                    // No checkpoint at close: the log stays, and other connections recover from it.
+                    // No checkpoint at close: the log is kept, and other connections recover from it.
                     let _ = database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
                     drop(database);
                     drop(reply.send(Err(cut_short())));

@@ -1,4 +1,4 @@
-//! Limits received bytes of incomplete messages, which are in memory and whose size the other side chooses.
+//! Limits the received bytes of incomplete messages, which are kept in memory and whose size the other side chooses.
 
 use crate::net::Reader;
 use pijs_protocol::guard;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Most bytes of incomplete messages of all connections of one extension: four of the largest messages.
+/// Maximum number of bytes of incomplete messages of all connections of one extension: four messages of the maximum size.
 const MAX_PARTIAL_BYTES: usize = 4 * super::MESSAGE_BYTES;
 
 /// Bytes of a ping's frame header.
@@ -17,7 +17,7 @@ const HEAD: usize = 2;
 
 /// Counts the incomplete message of one connection.
 pub(super) struct IncompleteMessage {
-    /// Bytes of all connections of the extension.
+    /// Bytes of incomplete messages of all connections of the extension.
     all: Arc<AtomicUsize>,
     own: AtomicUsize,
 }
@@ -33,14 +33,14 @@ impl IncompleteMessage {
         self.all.fetch_add(bytes, Ordering::AcqRel) + bytes <= MAX_PARTIAL_BYTES || !guard!(WebsocketUnfinished)
     }
 
-    /// Resets the count when a message is complete. Bytes of the next message that were read with it are at most one read, and
-    /// not counted.
+    /// Resets the count when a message is complete. Bytes of the next message in the same read are not counted; they are at most
+    /// one read.
     pub(super) fn complete(&self) {
         let own = self.own.swap(0, Ordering::AcqRel);
         self.all.fetch_sub(own, Ordering::AcqRel);
     }
 
-    /// Subtracts a ping, which may arrive in the middle of a message and is no part of it.
+    /// Subtracts a ping, which may arrive in the middle of a message and is not part of it.
     pub(super) fn ping(&self, payload: usize) {
         let mut gone = 0;
         let _ = self.own.fetch_update(Ordering::AcqRel, Ordering::Acquire, |own| {
@@ -57,7 +57,7 @@ impl Drop for IncompleteMessage {
     }
 }
 
-/// The reading side of a connection, whose bytes are counted.
+/// The reading side of a connection; counts the bytes of incomplete messages.
 pub(super) struct CountedReader {
     pub(super) inner: Reader,
     pub(super) partial: Arc<IncompleteMessage>,

@@ -136,7 +136,7 @@ impl Call {
         }
     }
 
-    /// Drops the call, as at the end of the host.
+    /// Drops the call, as when the host exits.
     pub(crate) fn drop_it(self) {
         self.task.abort();
     }
@@ -177,7 +177,7 @@ impl World {
         self.dispatcher.call_sync(&self.caller, self.call(capability, method, params, Vec::new()))
     }
 
-    /// Makes a call as another extension.
+    /// Performs a call as another extension.
     pub(crate) fn stranger(&self, capability: &str, method: &str, params: Value) -> HostResult {
         let stranger = Caller::new(Arc::new(Profile::new("path:/other")));
         self.dispatcher.call_sync(&stranger, self.call(capability, method, params, Vec::new()))
@@ -217,7 +217,7 @@ impl World {
         Call { results, task }
     }
 
-    /// Makes an asynchronous call and returns its last result.
+    /// Performs an asynchronous call and returns its last result.
     pub(crate) async fn run(&self, method: &str, params: Value) -> HostResult {
         self.start(method, method, params, Vec::new()).all().await.pop().unwrap()
     }

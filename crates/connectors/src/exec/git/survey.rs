@@ -1,7 +1,7 @@
 //! Lists the settings of a repository, and of the repositories inside it, before git works in it.
 //!
-//! Git itself lists them, since only git knows which files it reads. The repository may be hostile, so this git runs like a
-//! program of the extension, under a supervisor and with its file view, and with every transport, hook, monitor and prompt
+//! Git itself lists the settings, because only git knows which files it reads. The repository may be hostile, so this git runs
+//! like a program of the extension, under a supervisor and with its file view, and with every transport, hook, monitor and prompt
 //! disabled.
 
 use super::super::ExecOptions;
@@ -20,24 +20,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Longest wait for a list of settings.
+/// Maximum wait for a list of settings.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Most bytes of such a list.
+/// Maximum size of a list of settings in bytes.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Most submodules, at any depth, whose settings are listed: each costs two runs of git.
+/// Maximum number of submodules, at any depth, whose settings are listed: each costs two runs of git.
 const MAX_SUBMODULES: usize = 64;
 
-/// Most folders of a work tree that are searched for repositories.
+/// Maximum number of folders of a work tree that are searched for repositories.
 const MAX_FOLDERS: usize = 200_000;
 
-/// Most bytes of one line of errors.
+/// Maximum number of bytes of one line of errors.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// Most bytes of a `.git` file; git reads no more.
+/// Maximum number of bytes of a `.git` file; git reads no more.
 const MAX_OF_GIT_FILE: u64 = 1 << 20;
 
-/// Git's exit code for unknown options.
+/// Git's exit code for an unknown option.
 const UNKNOWN_OPTION: i32 = 129;
 
 /// Options of git before its command that take the next argument as their value.
@@ -65,7 +65,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("SSH_ASKPASS", "false"),
 ];
 
-/// Settings to the same end, in addition to those of every plain use.
+/// Settings with which git starts no program, in addition to those of every plain use.
 const SETTINGS: &[(&str, &str)] = &[
     ("core.alternateRefsCommand", "true"),
     ("core.sshCommand", "false"),
@@ -78,7 +78,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("protocol.ssh.allow", "never"),
 ];
 
-/// Variables that select a repository. Git drops them when it enters another one.
+/// Variables that select a repository. Git drops them when it enters another repository.
 const OF_ONE_REPOSITORY: &[&str] = &[
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -103,7 +103,7 @@ pub(super) struct Survey<'a> {
     /// The working folder of the call, by name and by handle.
     pub(super) cwd: &'a Path,
     pub(super) folder: &'a Arc<File>,
-    /// The options in front of git's command.
+    /// The options before git's command.
     pub(super) globals: Vec<&'a str>,
     /// The environment of the call so far.
     pub(super) env: BTreeMap<String, String>,
@@ -114,9 +114,9 @@ pub(super) struct Survey<'a> {
 /// One setting.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Whether it comes from the user's or the system's files, not from the repository's.
+    /// Whether the setting comes from the user's or the system's files, not from those of the repository.
     pub(super) is_users: bool,
-    /// Whether its key is UTF-8, so that `key` is exact.
+    /// Whether the key is UTF-8, so that `key` is exact.
     pub(super) is_text: bool,
     /// Section and variable in lower case.
     pub(super) key: String,
@@ -128,12 +128,12 @@ struct Repository<'a> {
     path: PathBuf,
     folder: Arc<File>,
     globals: &'a [&'a str],
-    /// Whether it lies inside of the repository of the call.
+    /// Whether the folder is inside the repository of the call.
     is_inner: bool,
 }
 
 impl Repository<'_> {
-    /// Opens a nested repository; `None` when the folder has no `.git` or is a link: git enters neither.
+    /// Opens a nested repository; `None` if the folder has no `.git` or is a link, because git does not enter it then.
     fn inside(path: PathBuf) -> Option<Self> {
         path.join(".git").symlink_metadata().ok()?;
         let folder = Arc::new(crate::system::open_folder(&path).ok()?);
@@ -145,7 +145,7 @@ impl Repository<'_> {
 struct GitOutput {
     text: Vec<u8>,
     is_success: bool,
-    /// Whether it reported errors. It may have continued with an incomplete list then.
+    /// Whether git reported errors, in which case the list may be incomplete.
     has_errors: bool,
 }
 
@@ -174,8 +174,8 @@ impl Survey<'_> {
         Ok(listed)
     }
 
-    /// Lists the settings of all nested repositories. A command that changes files can turn any of them into a submodule, and
-    /// then looks for changes in it.
+    /// Lists the settings of all nested repositories. A command that changes files can turn any nested repository into a
+    /// submodule, and then look for changes in it.
     pub(super) fn settings_of_nested(&self) -> Result<Vec<Entry>, HostcallError> {
         let Some(top) = self.top(&self.here())? else { return Ok(Vec::new()) };
         let (mut listed, mut open, mut folders, mut repositories) = (Vec::new(), vec![top], 0, 0);
@@ -203,7 +203,7 @@ impl Survey<'_> {
         Ok(listed)
     }
 
-    /// Returns the refusal for this repository.
+    /// Returns the error for a repository in which git may not run.
     pub(super) fn refusal(&self, what: &str) -> HostcallError {
         let hint = format!("exec:{} * permits it", self.command);
         Reason::Scope.refusal("exec", "exec", what).with("hint", hint)
@@ -219,7 +219,7 @@ impl Survey<'_> {
     }
 
     fn settings_at(&self, repository: &Repository<'_>) -> Result<Vec<Entry>, HostcallError> {
-        // If this fails, the call itself fails, too, and reports why: no repository, or a broken file.
+        // If listing fails, the call itself fails as well and reports the reason: no repository, or a broken file.
         let entries = parse(&self.run(repository, &["config", "--list", "-z", "--show-scope"], |_| true)?.text);
         for entry in entries.iter().filter(|entry| !entry.is_users && entry.key == "core.worktree") {
             if !self.works_here(repository, &entry.value)? && guard!(ExecGitWorkTree) {
@@ -231,7 +231,7 @@ impl Survey<'_> {
         Ok(entries)
     }
 
-    /// Whether the work tree that a repository configures is the folder that contains the repository.
+    /// Returns whether the work tree that a repository configures is the folder that contains the repository.
     fn works_here(&self, repository: &Repository<'_>, work_tree: &str) -> Result<bool, HostcallError> {
         let found = if repository.is_inner {
             Some((repository.path.clone(), git_folder(&repository.path)))
@@ -254,7 +254,7 @@ impl Survey<'_> {
         Ok(from.ancestors().find(is_it).map(|top| (top.to_owned(), git.clone())))
     }
 
-    /// Returns the top of the work tree; `None` without one.
+    /// Returns the top folder of the work tree; `None` if there is no work tree.
     fn top(&self, repository: &Repository<'_>) -> Result<Option<PathBuf>, HostcallError> {
         self.run_for_path(repository, "--show-toplevel")
     }
@@ -276,7 +276,7 @@ impl Survey<'_> {
         }
         let Some(top) = self.top(repository)? else { return Ok(Vec::new()) };
         if !is_whole {
-            // A sparse index, for example: the call would fetch the missing folders from a server and enter their submodules.
+            // In a sparse index, for example, the call would fetch the missing folders from a server and enter their submodules.
             return Err(self.refusal("git in a repository whose index cannot be listed"));
         }
         let paths = text.split(|byte| *byte == 0).filter_map(|record| {
@@ -303,7 +303,7 @@ impl Survey<'_> {
         env
     }
 
-    /// Runs git and returns the NUL-terminated records of its output for which `kept` is true.
+    /// Runs git and returns the NUL-terminated records of its output for which `kept` returns `true`.
     fn run(
         &self,
         repository: &Repository<'_>,
@@ -323,7 +323,7 @@ impl Survey<'_> {
             is_own: false,
             view: self.view.clone(),
         };
-        // Dropping the tree ends the program.
+        // Dropping the tree stops the program.
         let Child { stdout, stderr, ended, tree, .. } = start(start_git, self.options).map_err(failed)?;
         let (sender, receiver) = mpsc::channel();
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -350,7 +350,7 @@ impl Survey<'_> {
             {
                 Ok(GitOutput { text, is_success: code == 0, has_errors })
             }
-            // Too many settings, a git that cannot report their origin, or one that was stopped.
+            // There are too many settings, or git cannot report their origin or was stopped.
             _ => Err(Reason::Scope
                 .refusal("exec", "exec", "git, whose settings cannot be listed")
                 .with("hint", format!("git 2.31 or newer is needed; exec:{} * permits every use of it", self.command))),
@@ -374,7 +374,7 @@ fn without_line_ends(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
-/// Returns the folder that git goes to before it looks for a repository.
+/// Returns the folder that git changes to (`-C`) before it looks for a repository.
 fn changed_folder(cwd: &Path, globals: &[&str]) -> PathBuf {
     let mut folder = cwd.to_owned();
     let mut options = globals.iter();
@@ -387,7 +387,7 @@ fn changed_folder(cwd: &Path, globals: &[&str]) -> PathBuf {
     folder
 }
 
-/// Reads records up to a little more than [`MAX_BYTES`], so that the caller sees when there are too many.
+/// Reads records up to a little more than [`MAX_BYTES`], so that the caller can detect too many.
 fn read_records(output: impl io::Read, kept: fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     let (mut output, mut text) = (BufReader::new(output), Vec::new());
     while text.len() as u64 <= MAX_BYTES {
@@ -402,7 +402,7 @@ fn read_records(output: impl io::Read, kept: fn(&[u8]) -> bool) -> io::Result<Ve
     Ok(text)
 }
 
-/// Whether the error output of git, which runs in the C locale, reports an error.
+/// Returns whether the error output of git, which runs in the C locale, reports an error.
 fn has_errors(errors: impl io::Read) -> bool {
     let (mut errors, mut line, mut found) = (BufReader::new(errors), Vec::new(), false);
     while matches!(errors.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line), Ok(1..)) {
@@ -435,7 +435,7 @@ fn parse(text: &[u8]) -> Vec<Entry> {
     while let (Some(scope), Some(setting)) = (parts.next(), parts.next()) {
         let end = setting.iter().position(|byte| *byte == b'\n');
         let (key, value) = end.map_or((setting, &b"true"[..]), |at| (&setting[..at], &setting[at + 1..]));
-        // Settings from the environment are the call's own.
+        // Settings from the environment were set by the call.
         if scope != b"command" {
             entries.push(Entry {
                 is_users: matches!(scope, b"system" | b"global"),

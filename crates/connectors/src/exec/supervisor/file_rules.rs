@@ -1,8 +1,8 @@
-//! Closes files to a program and its descendants by Landlock, whatever paths they use.
+//! Denies a program and its descendants access to files by Landlock, regardless of the path that they use.
 //!
-//! Landlock has permissions and no exceptions, and a permission for a folder covers all below it. So everything is permitted
-//! except the folders on the way to a closed file, whose other entries are permitted one by one. Nothing new can be created
-//! directly in such a folder. Names of files stay visible.
+//! Landlock has permissions but no exceptions, and a permission for a folder covers everything below it. So everything is
+//! permitted except the folders that contain a closed file, whose other entries are permitted one by one. Nothing new can be
+//! created directly in such a folder. File names stay visible.
 
 use landlock::{
     ABI, AccessFs, BitFlags, PathBeneath, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _,
@@ -37,7 +37,7 @@ struct FileRules<'a> {
 }
 
 impl FileRules<'_> {
-    /// Whether a path is closed, or is a backup copy next to a closed file.
+    /// Returns whether a path is closed, or is a backup copy next to a closed file.
     fn is_closed(&self, path: &Path) -> bool {
         let is_aside = |kept: &PathBuf| {
             kept.parent() == path.parent()
@@ -48,8 +48,8 @@ impl FileRules<'_> {
 
     /// Permits the entries of a folder that contains something closed, except the closed ones.
     ///
-    /// Every entry is opened relative to the folder's handle without following a link, and the opened file is what is permitted,
-    /// since an extension may exchange names meanwhile.
+    /// Every entry is opened relative to the folder's handle without following a link, and the permission is for the opened file,
+    /// because an extension may exchange names in the meantime.
     fn permit_inside(
         &self,
         mut rules: RulesetCreated,
@@ -57,10 +57,11 @@ impl FileRules<'_> {
         path: &Path,
         access: BitFlags<AccessFs>,
     ) -> Result<RulesetCreated, RulesetError> {
-        // A folder that cannot be listed contains nothing that the program could name.
+        // The program cannot access the entries of a folder that cannot be listed.
         for name in names(folder) {
             let path = path.join(OsStr::from_bytes(name.to_bytes()));
-            // A temporary file that is about to replace one of PiJS's own files has another name.
+            // A temporary file that is about to replace one of PiJS's own files has a different name, so it is skipped by its
+            // form.
             if self.is_closed(&path) || name.to_str().is_ok_and(|name| Owner::of(name).is_some()) {
                 continue;
             }
@@ -69,7 +70,7 @@ impl FileRules<'_> {
                 continue;
             };
             let Ok(kind) = fstat(&entry).map(|found| FileType::from_raw_mode(found.st_mode)) else { continue };
-            // A link's target is decided at its own location.
+            // The target of a link is permitted or not at its own location.
             if kind.is_symlink() {
                 continue;
             }
@@ -88,9 +89,9 @@ impl FileRules<'_> {
     }
 }
 
-/// Returns the names in a folder; none when it cannot be listed.
+/// Returns the names in a folder; empty if it cannot be listed.
 fn names(folder: &OwnedFd) -> Vec<CString> {
-    // The handle is `O_PATH` only; its `.` entry is no link and cannot be exchanged.
+    // The handle is `O_PATH` only; its `.` entry is not a link and cannot be exchanged.
     let listing = openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let Ok(entries) = listing.and_then(Dir::new) else { return Vec::new() };
     let names = entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name().to_owned()));
@@ -102,12 +103,12 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Rounds in which a name is exchanged while a view is made.
+    /// Number of rounds in which a name is exchanged while the rules are applied.
     const ROUNDS: usize = 300;
     /// Number of sibling folders.
     const ENTRIES: usize = 300;
 
-    /// Whether a thread reads `file` after it confined itself.
+    /// Returns whether a thread can read `file` after it has restricted itself.
     fn reads(file: &Path, closed: &Path) -> bool {
         let (file, closed) = (file.to_owned(), closed.to_owned());
         let confined = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Implements both ends of the protocol, and the supervisor's main loop.
+//! Implements both ends of the supervisor's protocol, and its main loop.
 
 use super::super::ignored_signals;
 use super::file_rules;
@@ -20,17 +20,17 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Most attached files: folder, stdout, stderr, stdin.
+/// Maximum number of attached files: folder, stdout, stderr, stdin.
 const MAX_FILES: usize = 4;
-/// Most bytes of a request.
+/// Maximum size of a request in bytes.
 const LONGEST_REQUEST: usize = 64 << 20;
-/// Poll interval for orphans that have ended.
+/// Interval for reaping orphans that have ended.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Poll interval while the tree is being ended.
+/// Poll interval while the tree is being stopped.
 const ENDING_POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Longest grace period when the host is gone and nobody waits for a graceful end.
+/// Maximum grace period after the host is gone, when nothing waits for a graceful exit.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
-/// Processes allowed beyond those that exist, for users that the limit applies to.
+/// Number of processes that may be created in addition to the existing ones, for users to whom the limit applies.
 const EXTRA_PROCESSES: u64 = 4096;
 
 /// Sends a request with its files.
@@ -44,7 +44,7 @@ pub(in super::super) fn send_request(
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_FILES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(files));
-    // The files are attached to the first bytes.
+    // The file descriptors are attached to the first bytes.
     let sent = rustix::net::sendmsg(to, &[IoSlice::new(&length)], &mut ancillary, SendFlags::NOSIGNAL)?;
     (&*to).write_all(&length[sent..])?;
     (&*to).write_all(&body)
@@ -73,7 +73,7 @@ fn receive_request(from: BorrowedFd<'_>) -> io::Result<(SupervisorRequest, Vec<O
     Ok((serde_json::from_slice(&body)?, files))
 }
 
-/// Reads one message; `None` when the supervisor has ended, and the tree with it.
+/// Reads one message; `None` if the supervisor has exited and so the tree has ended.
 pub(in super::super) fn receive_message(from: &mut impl io::BufRead) -> io::Result<Option<SupervisorMessage>> {
     let mut line = String::new();
     if from.read_line(&mut line)? == 0 {
@@ -91,7 +91,7 @@ impl io::Read for Descriptor<'_> {
     }
 }
 
-/// Whether this process is a supervisor: it has the argument, and a stream socket as standard input.
+/// Returns whether this process is a supervisor, that is, has [`ARGUMENT`] and a stream socket as standard input.
 pub(super) fn is_supervisor() -> bool {
     let mut arguments = std::env::args_os().skip(1);
     let named = arguments.next().is_some_and(|argument| argument == ARGUMENT) && arguments.next().is_none();
@@ -101,7 +101,7 @@ pub(super) fn is_supervisor() -> bool {
 
 #[expect(clippy::exit, reason = "a supervisor has no caller to return to")]
 pub(super) fn run() -> ! {
-    // Its output is discarded, so a panic message would be lost.
+    // The supervisor's output is discarded, so a panic message would be lost.
     std::panic::set_hook(Box::new(|_| {}));
     let stdin = io::stdin();
     let served = serve(stdin.as_fd());
@@ -130,16 +130,16 @@ fn serve(host: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a message to the host, which may be gone.
+/// Sends a message to the host. Errors are ignored, because the host may be gone.
 fn send_message(host: BorrowedFd<'_>, message: &SupervisorMessage) {
     let Ok(mut line) = serde_json::to_vec(message) else { return };
     line.push(b'\n');
     let _ = rustix::net::send(host, &line, SendFlags::NOSIGNAL);
 }
 
-/// Drops the capabilities that give access to the environment and memory of other processes, for every program started here: as
-/// root, a program would read the keys in `pi`'s own. Fails silently without the privilege to drop them, since there is nothing
-/// to drop then.
+/// Drops the capabilities that give access to the environment and memory of other processes, for every program that the
+/// supervisor starts: as root, a program could read the keys in `pi`'s environment. Fails silently without the privilege to drop
+/// capabilities, because then there are none to drop.
 fn drop_inspection_capabilities() {
     use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
     for capability in [CapabilitySet::SYS_PTRACE, CapabilitySet::PERFMON, CapabilitySet::SYS_ADMIN] {
@@ -181,7 +181,7 @@ fn start(request: SupervisorRequest, files: Vec<OwnedFd>) -> io::Result<Pid> {
     let mut spawn = move || -> io::Result<Pid> {
         let found = std::fs::metadata(&request.program)?;
         if (found.dev(), found.ino()) != request.identity {
-            // The file is not the one that was decided.
+            // The file is not the one that the gate decided about.
             return Err(Errno::STALE.into());
         }
         let child = command.spawn()?;
@@ -191,7 +191,7 @@ fn start(request: SupervisorRequest, files: Vec<OwnedFd>) -> io::Result<Pid> {
         return spawn();
     }
     let (writable, closed, unwritten) = (request.writable.clone(), request.closed.clone(), request.unwritten.clone());
-    // Landlock applies to the calling thread and to processes it starts; the supervisor itself must stay free to kill.
+    // Landlock applies to the calling thread and to processes it starts; the supervisor itself must remain able to kill.
     std::thread::spawn(move || {
         file_rules::restrict(&closed, &unwritten)?;
         writable.map_or(Ok(()), |writable| confine(&writable))?;
@@ -220,7 +220,7 @@ fn confine(writable: &[std::path::PathBuf]) -> io::Result<()> {
 
 fn limit_resources() {
     let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    // The current number of processes and some more, which stops a fork bomb. The limit does not apply to root.
+    // The limit is the current number of processes and some more, which stops a fork bomb. It does not apply to root.
     let tasks = std::fs::read_to_string("/proc/loadavg").ok().and_then(|line| {
         let (_, all) = line.split_ascii_whitespace().nth(3)?.split_once('/')?;
         all.parse::<u64>().ok()
@@ -235,18 +235,18 @@ fn limit_resources() {
 struct Supervisor<'a> {
     host: BorrowedFd<'a>,
     program: Pid,
-    /// Whether the program itself runs, whatever its descendants do.
+    /// Whether the program itself is running, regardless of its descendants.
     running: bool,
     group: Option<ControlGroup>,
     ending: Option<Ending>,
     /// Bytes received from the host after the last complete line.
     received: Vec<u8>,
     grace: Duration,
-    /// Whether processes that outlive the grace period are killed.
+    /// Whether processes that are left after the grace period are killed.
     kills: bool,
 }
 
-/// The tree is being ended; processes left after `by` are killed.
+/// State of a tree that is being stopped; processes left at `by` are killed.
 struct Ending {
     by: Instant,
     host_is_gone: bool,
@@ -271,7 +271,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Reaps all children that have ended; returns false when none is left.
+    /// Reaps all children that have ended; returns `false` if no child is left.
     fn reap(&mut self) -> bool {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
@@ -329,7 +329,7 @@ impl Supervisor<'_> {
             self.end(false);
         } else if let Some((word, number)) = line.split_once(' ')
             && let Some(signal) = number.parse().ok().and_then(Signal::from_named_raw)
-            // Not reaped yet, so the number still belongs to the program.
+            // The program is not reaped yet, so the number still refers to it.
             && self.running
         {
             // The program may have ended.

@@ -1,4 +1,4 @@
-//! Finds and ends the descendants of this process.
+//! Finds and kills the descendants of this process.
 
 use pijs_protocol::guard;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
-/// Rounds of `SIGSTOP` before the kill: each finds processes that the one before has missed.
+/// Rounds of `SIGSTOP` before the kill: each round finds processes that the previous one missed.
 const STOP_ROUNDS: usize = 50;
 
-/// Most reads of a process's ancestors; two consecutive ones have to agree.
+/// Maximum number of reads of a process's ancestors; two consecutive reads must agree.
 const MAX_READS: usize = 16;
 
-/// Most processes of a tree, where control groups limit them.
+/// Maximum number of processes of a tree, if control groups can limit it.
 const MAX_PROCESSES: u32 = 4096;
 
 /// Returns the descendants of this process.
@@ -21,7 +21,7 @@ pub(super) fn descendants() -> Vec<Pid> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        // A process that has ended since has no entry.
+        // A process that has ended in the meantime has no entry.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
         let Some((state, parent)) = state_and_parent(&stat) else { continue };
         // A zombie does nothing; its parent reaps it.
@@ -46,14 +46,14 @@ pub(super) fn descendants() -> Vec<Pid> {
     found
 }
 
-/// Sends a signal to a descendant of `ancestor`, which the caller keeps from being reaped meanwhile; returns false when `pid` is
-/// none, or has ended.
+/// Sends a signal to a descendant of `ancestor`; returns `false` if `pid` is not one or has ended. The caller must ensure that
+/// `ancestor` is not reaped during the call.
 pub(in super::super) fn signal_descendant(ancestor: Pid, pid: Pid, signal: Signal) -> bool {
-    // Opened first: later reads of this number are about this process, or it has ended and receives nothing.
+    // Opened first, so that later reads of this number refer to this process, or it has ended and receives nothing.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
     let is_below = || {
-        // A parent that ends during the read, and whose number is reused, shows in a second read: its child has a new parent by
-        // then. So two reads have to agree.
+        // A parent may end during a read, and its number may be reused. A second read detects this, because the child then has a
+        // new parent. So two reads must agree.
         let mut reads = (0..MAX_READS).map(|_| ancestry(ancestor, pid));
         let mut last = reads.next().flatten();
         for line in reads {
@@ -67,7 +67,7 @@ pub(in super::super) fn signal_descendant(ancestor: Pid, pid: Pid, signal: Signa
     (!guard!(ExecLineage) || is_below()) && pidfd_send_signal(process, signal).is_ok()
 }
 
-/// Returns the processes from `pid` up to `ancestor`; `None` when that is not an ancestor.
+/// Returns the processes from `pid` up to `ancestor`; `None` if `ancestor` is not an ancestor.
 fn ancestry(ancestor: Pid, pid: Pid) -> Option<Vec<i32>> {
     let mut line = vec![pid.as_raw_nonzero().get()];
     loop {
@@ -83,23 +83,23 @@ fn ancestry(ancestor: Pid, pid: Pid) -> Option<Vec<i32>> {
     }
 }
 
-/// Parses state and parent from a line of `/proc/PID/stat`; the name in it may contain anything.
+/// Parses state and parent from a line of `/proc/PID/stat`; the process name in the line may contain any characters.
 fn state_and_parent(stat: &str) -> Option<(char, i32)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-/// Sends `SIGTERM` to all of them.
+/// Sends `SIGTERM` to these processes.
 pub(super) fn terminate(processes: &[Pid]) {
     for pid in processes {
         let _ = kill_process(*pid, Signal::TERM);
-        // A stopped process would not handle it.
+        // A stopped process would not handle the signal.
         let _ = kill_process(*pid, Signal::CONT);
     }
 }
 
-/// Kills all descendants. They are stopped first, since a stopped process cannot fork.
+/// Kills all descendants. Stops them first, because a stopped process cannot fork.
 pub(super) fn kill() {
     let mut stopped = BTreeSet::new();
     for _ in 0..STOP_ROUNDS {
@@ -119,17 +119,19 @@ pub(super) fn kill() {
     }
 }
 
-/// Interval and number of polls for a killed group to become empty.
+/// Interval between polls of a killed group until it is empty.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(5);
+/// Maximum number of such polls.
 const SWEEP_POLLS: usize = 400;
 
-/// A dedicated control group, where one can be created: it also holds processes that the other means miss.
+/// A dedicated control group, if one can be created. It also contains processes that a search for descendants misses.
 pub(super) struct ControlGroup {
     folder: PathBuf,
 }
 
 impl ControlGroup {
-    /// Creates a group and enters it, so that the next child belongs to it from the start. [`leave`](Self::leave) goes back.
+    /// Creates a group and enters it, so that the next child belongs to it from the start. [`leave`](Self::leave) moves this
+    /// process back.
     pub(super) fn enter() -> Option<Self> {
         let parent = own_group()?;
         let folder = folder_of(&parent, std::process::id());
@@ -150,14 +152,14 @@ impl ControlGroup {
         fs::write(parent.join("cgroup.procs"), "0")
     }
 
-    /// Kills every process in it.
+    /// Kills every process in the group.
     pub(super) fn kill(&self) {
         let _ = fs::write(self.folder.join("cgroup.kill"), "1");
     }
 }
 
 impl ControlGroup {
-    /// Kills every process in it, and waits a bounded time until it is empty.
+    /// Kills every process in the group, and waits a limited time until the group is empty.
     fn kill_and_wait(self) -> Self {
         self.kill();
         for _ in 0..SWEEP_POLLS {
@@ -173,7 +175,7 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        // Succeeds only for an empty group, which it is when the tree has ended.
+        // Succeeds only if the group is empty, that is, if the tree has ended.
         let _ = fs::remove_dir(&self.folder);
     }
 }
@@ -182,7 +184,7 @@ fn folder_of(parent: &Path, supervisor: u32) -> PathBuf {
     parent.join(format!("pijs-exec-{supervisor}"))
 }
 
-/// Ends the processes that a killed supervisor has left in its group. Called by the host, which is in the parent group.
+/// Kills the processes that a killed supervisor has left in its group. Called by the host, which is in the parent group.
 pub(in super::super) fn sweep(supervisor: u32) {
     if let Some(folder) = own_group().map(|parent| folder_of(&parent, supervisor)).filter(|folder| folder.exists()) {
         drop(ControlGroup { folder }.kill_and_wait());
