@@ -1,7 +1,7 @@
-//! Helpers that end-to-end tests share.
+//! Helpers for end-to-end tests.
 //!
-//! [`validate`] checks a value against a schema of `schema/`, which is generated from the types: everything that a test run
-//! writes to a wire, into a ledger or beside an artifact must pass.
+//! [`validate`] checks a value against a schema in `schema/`, which is generated from the types: all data that a test run writes
+//! to a wire, to a ledger or next to an artifact must conform.
 
 use serde_json::Value;
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// One line for each violation of the schema.
+/// Returns one line for each violation of the schema.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Checks that `docs/compatibility.md` is the output of its generator, from the committed lists and a probe of a realm.
+//! Checks that `docs/compatibility.md` equals the output of its generator, from the committed lists and a probe of a realm.
 
 use pijs_conformance::baseline::Baseline;
 use pijs_conformance::compatibility::page;
@@ -8,7 +8,7 @@ use pijs_conformance::features::Fixture;
 use std::path::Path;
 
 #[test]
-fn the_page_says_what_the_lists_and_a_realm_say() {
+fn the_page_matches_the_lists_and_a_probe_of_a_realm() {
     // The realm also probes packages that pi supplies, which come from the registry.
     if std::env::var_os(OFFLINE).is_some_and(|value| !value.is_empty()) {
         return;

@@ -1,19 +1,19 @@
-//! `fixtures/conformance/` holds output of the real pi, copied unchanged. This test checks its version and that it is complete:
-//! every scenario has its trace, every extension of the corpus its snapshot.
+//! Checks the version and completeness of `fixtures/conformance/`, which holds output of the real pi, copied unchanged: every
+//! scenario has its trace, every extension of the corpus its snapshot.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The version of pi that was captured. A new capture changes this line.
+/// The version of pi that was captured; a new capture changes this constant.
 const CAPTURED_FROM: &str = "0.87.1";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/conformance")
 }
 
-/// Returns names of the JSON files in a folder.
+/// Returns the names of the JSON files in a folder.
 fn names(path: &str) -> BTreeSet<String> {
     let path = folder().join(path);
     fs::read_dir(&path)

@@ -1,7 +1,7 @@
 //! Kills the real program, or makes it panic, at its n-th change of a durable file, and starts it again.
 //!
-//! The library crates test every fault at every operation of their part; this test covers their integration. It takes a sample of
-//! the points, all of them with `PIJS_NIGHTLY=1`.
+//! The library crates test every fault at every operation of their part; this test covers their integration. It samples the
+//! points, or covers all of them with `PIJS_NIGHTLY=1`.
 
 mod world;
 
@@ -21,13 +21,13 @@ struct Work {
     name: &'static str,
     args: Vec<String>,
     builds: bool,
-    /// Checks the files after the kill and the same command once more.
+    /// Checks the files after the killed run, and after the same command ran once more.
     check: fn(&World, &str),
 }
 
 fn run(world: &World, work: &Work) {
     if !work.builds {
-        // Changes of a first compilation must not be counted.
+        // The changes of a first compilation must not be counted.
         world.reset(false);
         world.healthy(&work.args.iter().map(String::as_str).collect::<Vec<_>>(), work.name);
     }
@@ -46,7 +46,7 @@ fn run(world: &World, work: &Work) {
         let case = format!("{}: {kind} at change {}: {change}", work.name, at + 1);
         world.reset(work.builds);
         let output = world.pi(&work.args, Some(&format!("{kind}:{}", at + 1)));
-        // The order of the program's threads varies: the last points may not be reached again. A panic ends its thread, which
+        // The order of the program's threads varies, so the last points may not be reached again. A panic ends its thread, which
         // need not be the main one.
         let killed = output.status.signal() == Some(9);
         let panicked = kind == "panic" && String::from_utf8_lossy(&output.stderr).contains("panicked at");
@@ -127,7 +127,7 @@ fn a_turn_with_three_tool_calls_is_killed() {
         for project in fs::read_dir(folder).expect("sessions").flatten() {
             for file in fs::read_dir(project.path()).expect("sessions").flatten() {
                 let text = fs::read_to_string(file.path()).expect("text");
-                // The killed session may end in half a line, which the next open moves aside.
+                // A killed session may end in a partial line, which the next open moves aside.
                 let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
                 let whole = lines.map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>();
                 assert!(whole.is_ok(), "{case}: {text}");
@@ -153,9 +153,10 @@ fn trusting_a_folder_is_killed() {
     run(&world, &Work { name: "trust", args: strings(&["trust"]), builds: false, check });
 }
 
-/// Two sessions of one file: the second is refused while the first lives, and continues at once when it is killed.
+/// Opens one session file twice: the second session is refused while the first runs, and continues at once when the first is
+/// killed.
 #[test]
-fn a_lock_ends_with_its_holder() {
+fn a_lock_is_released_when_its_holder_is_killed() {
     let world = World::new();
     world.reset(false);
     let session = world.path("home/s.jsonl");
@@ -172,7 +173,7 @@ fn a_lock_ends_with_its_holder() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("pi starts");
-    // Its first event: the session is open.
+    // The first event shows that the session is open.
     let mut first = [0];
     std::io::Read::read_exact(holder.stdout.as_mut().expect("piped"), &mut first).expect("it says something");
     let model = format!("script:{}", world.path("model.jsonl").display());

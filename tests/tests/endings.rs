@@ -1,5 +1,5 @@
-//! Ends the real program while an extension's program runs and a model streams (Q40): it ends soon, the conversation is in the
-//! session, and no process that it started is left.
+//! Terminates the real program while an extension's program runs and a model streams (Q40): it exits soon, the conversation is in
+//! the session, and no process that it started remains.
 
 #![cfg(target_os = "linux")]
 
@@ -17,8 +17,8 @@ use world::{PI, World};
 /// Time limit of any step; only a hang reaches it.
 const CEILING: Duration = Duration::from_secs(120);
 
-/// Starts a program that left its parent and its session, and reports when it runs, and when the model streams: earlier messages
-/// are part of the conversation then.
+/// Starts a program that left its parent and its session. Reports when the program runs, and when the model streams: earlier
+/// messages are part of the conversation then.
 const STARTS: &str = r#"
 import { spawn } from "node:child_process";
 export default (pi: any) => {
@@ -32,7 +32,7 @@ export default (pi: any) => {
 };
 "#;
 
-/// A session whose model has begun to stream and never ends.
+/// A session whose model streams endlessly.
 struct Talking {
     world: World,
     mark: String,
@@ -48,7 +48,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the processes with this word on their command line.
+/// Returns the processes whose command line contains this word.
 fn processes(mark: &str) -> Vec<PathBuf> {
     let all = fs::read_dir("/proc").expect("it is mounted").flatten().map(|entry| entry.path());
     let has = |path: &PathBuf| {
@@ -62,7 +62,7 @@ impl Talking {
     fn start(number: usize, mode: &[&str]) -> Self {
         let world = World::new();
         world.reset(false);
-        // A duration that no other process sleeps.
+        // A duration that no other process uses for `sleep`.
         let mark = format!("36{:05}{number:02}", std::process::id() % 100_000);
         fs::write(world.path("starts.ts"), STARTS.replace("@@mark@@", &mark)).expect("an extension");
         let reply = json!({"events": [{"text": "begun"}, {"delay_ms": 600_000}, {"text": "over"}], "stop": "end_turn"});
@@ -86,11 +86,11 @@ impl Talking {
 
     fn tell(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id")).expect("not zero");
-        // The first of two signals may have ended it.
+        // The first of two signals may already have terminated it.
         let _ = kill_process(pid, signal);
     }
 
-    /// Checks that it ends by itself, with all its processes.
+    /// Checks that the program exits by itself, with all its processes.
     fn ends_alone(mut self, case: &str) -> World {
         wait_until(case, || self.child.try_wait().expect("it is ours").is_some());
         let output = self.child.wait_with_output().expect("it ended");
@@ -101,7 +101,7 @@ impl Talking {
         self.world
     }
 
-    /// Checks that it ends, and that the next session continues from its messages.
+    /// Checks that the program exits, and that the next session continues from its messages.
     fn ends(self, case: &str) {
         let world = self.ends_alone(case);
         let said = |entry: &Value| entry["message"]["role"] == "user" && entry.to_string().contains("tell me");
@@ -110,8 +110,8 @@ impl Talking {
         goes_on(&world, case);
     }
 
-    /// Checks that it ends after a second signal. A signal that is handled on its own does not wait until the reply is written,
-    /// and a session without a reply is not kept.
+    /// Checks that the program exits after a second signal. A signal that is handled on its own does not wait until the reply is
+    /// written, and a session without a reply is not stored.
     fn ends_in_haste(self, case: &str) {
         let world = self.ends_alone(case);
         entries(&world, case);
@@ -119,7 +119,7 @@ impl Talking {
     }
 }
 
-/// Returns the entries of all sessions of a world, in whole lines.
+/// Returns the entries in all complete lines of a world's sessions.
 fn entries(world: &World, case: &str) -> Vec<Value> {
     let projects = fs::read_dir(world.agent().join("sessions")).into_iter().flatten().flatten();
     let texts: String = projects
@@ -147,7 +147,7 @@ fn it_is_told_to_end_by_a_signal() {
 }
 
 #[test]
-fn it_is_told_to_end_by_a_signal_and_another_one() {
+fn exits_on_a_second_signal() {
     let talking = Talking::start(40, &["-p", "tell me"]);
     talking.until_it_talks();
     talking.tell(Signal::INT);
@@ -186,10 +186,10 @@ fn nobody_reads_what_it_says() {
     output.read_line(&mut String::new()).expect("it answers");
     talking.until_it_talks();
     drop(output);
-    // It notices at its next output; the sender of the request may be too late.
+    // The program notices a closed output at its next write, and may exit before this request is sent.
     let _ = input.write_all(b"{\"type\":\"get_state\"}\n");
     let _ = input.write_all(b"{\"type\":\"get_state\"}\n");
     drop(input);
-    // A reply without a reader counts as none: as in pi, a session without one is not written.
+    // A reply that no client reads is not recorded, and a session without a reply is not written, as in pi.
     talking.ends_alone("nobody who reads");
 }

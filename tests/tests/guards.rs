@@ -1,7 +1,7 @@
-//! Guards whose fall no session shows, because an honest host never sends what they refuse: each scenario with all guards, when
-//! it holds, and once more in a process with its guard down, when it must not.
+//! Tests guards that no session can trigger, because an honest host never sends the input that they refuse. Each scenario runs
+//! with all guards, when it must resist, and again in a process with its guard lowered, when it must not.
 //!
-//! The binary has a `main` of its own: scenarios run in separate processes, and one of them has a forged worker.
+//! The binary has its own `main`: scenarios run in separate processes, and one of them uses a forged worker.
 
 mod long;
 mod walls;
@@ -23,13 +23,13 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-/// Name, guard, and a check that returns whether the host resists.
+/// A scenario's name, its guard, and a check that returns whether the host resists.
 type Scenario = (&'static str, &'static str, fn() -> bool);
 
 const SCENARIOS: &[Scenario] = &[
     ("calls_in_flight_are_limited", "quota.in-flight", calls_in_flight_are_limited),
     ("dialogs_are_limited", "quota.dialogs", dialogs_are_limited),
-    ("a_claim_is_compared", "gate.claimed", a_claim_is_compared),
+    ("a_call_must_claim_the_capability_it_needs", "gate.claimed", a_call_must_claim_the_capability_it_needs),
     ("a_session_is_filled_so_far", "session.size", a_session_is_filled_so_far),
     ("undelivered_events_are_limited", "session.undelivered-events", undelivered_events_are_limited),
     ("selections_count_towards_the_quota", "session.size", selections_count_towards_the_quota),
@@ -92,7 +92,7 @@ const SCENARIOS: &[Scenario] = &[
     ("a_head_is_counted_before_it_is_read", "realm.head-size", rogue::a_head_is_counted_before_it_is_read),
 ];
 
-/// Runs one scenario in this process.
+/// Argument that runs one scenario in this process.
 const SCENARIO: &str = "--scenario";
 /// Exit codes of a scenario.
 const HELD: u8 = 0;
@@ -134,7 +134,7 @@ fn expect(scenario: &str, down: Option<&str>, wanted: u8) -> Result<(), Failed> 
     Err(format!("{scenario}: {}, expected exit status {wanted}\n{said}", output.status).into())
 }
 
-/// Answers synchronous calls only.
+/// Answers only synchronous calls.
 struct Silent;
 
 impl Connector for Silent {
@@ -189,8 +189,8 @@ fn dialogs_are_limited() -> bool {
     refused(most)
 }
 
-/// D01: a call that names another capability than it needs is refused, even where both would be allowed.
-fn a_claim_is_compared() -> bool {
+/// D01: a call that claims a capability other than the needed one is refused, even if both are permitted.
+fn a_call_must_claim_the_capability_it_needs() -> bool {
     let (dispatcher, caller) = dispatcher();
     let honest = call(0, "notify");
     assert!(!dispatcher.call_sync(&caller, honest.clone()).is_error, "what it needs is fine");
@@ -198,7 +198,7 @@ fn a_claim_is_compared() -> bool {
     dispatcher.call_sync(&caller, claimed).is_error
 }
 
-/// M14: an extension cannot grow the session beyond what a realm can hold.
+/// M14: an extension cannot grow the session beyond the capacity of a realm.
 fn a_session_is_filled_so_far() -> bool {
     let session = Session::in_memory(Path::new("/projects/app"), Ambient::system());
     let control = AgentControl::new(session, Arc::new(NoState), Ambient::system());
@@ -212,7 +212,7 @@ fn a_session_is_filled_so_far() -> bool {
     !append()
 }
 
-/// M14: selections count towards the session's quota, each time.
+/// M14: each selection counts towards the session's quota.
 fn selections_count_towards_the_quota() -> bool {
     let session = Session::in_memory(Path::new("/projects/app"), Ambient::system());
     let control = AgentControl::new(session, Arc::new(NoState), Ambient::system());
@@ -255,7 +255,7 @@ mod rogue {
     /// The argument with which the host starts its workers.
     const WORKER: &str = "--pijs-realm-worker";
 
-    /// Sends all its messages at once, and then reads until it is killed.
+    /// Sends all messages at once, then reads until it is killed.
     #[expect(clippy::exit, reason = "it is no test and returns to nobody")]
     pub(super) fn enter() {
         if std::env::args().nth(1).is_none_or(|argument| argument != WORKER) {
@@ -291,7 +291,7 @@ mod rogue {
         }
     }
 
-    /// E30: an answer that precedes its delivery is invalid.
+    /// E30: a worker's answer that precedes its delivery is invalid.
     pub(super) fn a_worker_speaks_when_it_is_asked() -> bool {
         let options = RealmOptions {
             extension: ExtensionId::from("path:/rogue"),
@@ -322,7 +322,7 @@ mod rogue {
         let many = format!(r#"{{"yielded":{{"messages":[{}0]}}}}"#, "0,".repeat(3 << 20));
         let length = u32::try_from(many.len()).expect("short").to_le_bytes();
         let frame = [b"J".as_slice(), &length, many.as_bytes()].concat();
-        // It is refused either way: the message shows whether it was decoded.
+        // The message is refused either way; the error shows whether it was decoded.
         let error = FromWorker::decode(&frame).expect_err("numbers are no messages");
         error.to_string().contains("values")
     }

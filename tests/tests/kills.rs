@@ -1,5 +1,5 @@
-//! Kills the worker of an extension at any moment of a session of the real program: the session continues, each call is answered
-//! exactly once, and the answers are in the session's file (Q39).
+//! Kills the worker of an extension at arbitrary moments of a session of the real program: the session continues, each call is
+//! answered exactly once, and the answers are in the session's file (Q39).
 
 #![cfg(target_os = "linux")]
 
@@ -13,19 +13,20 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 use world::{PI, World};
 
-/// Number of kills in the long form, and in CI.
+/// Number of kills in the long form, and the number in CI.
 const KILLS: [u32; 2] = [10_000, 40];
 
-/// Replies with calls, and calls in each.
+/// Number of replies with calls.
 const REPLIES: usize = 6;
+/// Number of calls in each reply.
 const CALLS: usize = 2;
 
-/// Each kill comes a little later after the same event; after this many steps the delay restarts.
+/// Increment of the delay between an event and the kill. After a number of steps the delay starts again.
 const STEP: Duration = Duration::from_micros(700);
 const STEPS: u32 = 97;
 
-/// Events between the kills of two rounds. They are spread over those of a session, however long it takes on this machine: from
-/// the first moment of a worker to the end.
+/// Number of events between the kills of two rounds. It spreads the kills over all events of a session, from the start of a
+/// worker to the end, regardless of the machine's speed.
 const STRIDE: usize = 13;
 
 const KEEPS: &str = r#"
@@ -62,13 +63,13 @@ fn start(world: &World) -> Child {
     let extension = world.path("keeps.ts").display().to_string();
     let mut command = world.command(PI);
     command.args(["-p", "keep", "--mode", "json", "--model", &model, "-e", &extension]);
-    // Nobody reads the output during the test.
+    // The output goes to a file, since the test does not read it while the program runs.
     let events = fs::File::create(world.path("events")).expect("a file");
     command.stdin(Stdio::null()).stdout(events).stderr(Stdio::piped());
     command.spawn().expect("pi starts")
 }
 
-/// Returns the worker of a program, while it has one.
+/// Returns the worker of a program, if it has one.
 fn worker(program: u32) -> Option<Pid> {
     let children = fs::read_to_string(format!("/proc/{program}/task/{program}/children")).ok()?;
     let child: i32 = children.split_whitespace().next()?.parse().ok()?;
@@ -76,15 +77,15 @@ fn worker(program: u32) -> Option<Pid> {
     command.starts_with(b"pijs-worker").then(|| Pid::from_raw(child)).flatten()
 }
 
-/// Returns the number of written events of a session.
+/// Returns the number of events that a session has written.
 fn events_written(world: &World) -> usize {
     let text = fs::read(world.path("events")).unwrap_or_default();
     text.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// Kills the first worker of a program some time after `after` events. Returns whether there was one.
+/// Kills the first worker of a program, `pause` after event number `after`. Returns whether a worker existed.
 fn kill_a_worker(world: &World, program: &mut Child, after: usize, pause: Duration) -> bool {
-    // Bounded by the program, which ends.
+    // Bounded by the program, which exits.
     while events_written(world) < after || worker(program.id()).is_none() {
         if program.try_wait().expect("it is ours").is_some() {
             return false;
@@ -93,7 +94,7 @@ fn kill_a_worker(world: &World, program: &mut Child, after: usize, pause: Durati
     }
     std::thread::sleep(pause);
     let Some(worker) = worker(program.id()) else { return false };
-    // Its parent may have ended, and the worker with it.
+    // The parent may have exited, and its worker with it.
     kill_process(worker, Signal::KILL).is_ok()
 }
 
@@ -161,7 +162,7 @@ fn a_worker_killed_at_any_moment_loses_no_call_and_no_entry() {
         world.reset(false);
         let mut program = start(&world);
         let case = format!("round {round}");
-        // Every other round also kills the replacement: while it starts, or while it takes over.
+        // Every other round also kills the replacement while it starts or takes over.
         for kill in 0..=round % 2 {
             let after = if kill == 0 { round as usize * STRIDE % written } else { 0 };
             killed += u32::from(kill_a_worker(&world, &mut program, after, STEP * ((round + 31 * kill) % STEPS)));
@@ -173,6 +174,6 @@ fn a_worker_killed_at_any_moment_loses_no_call_and_no_entry() {
         let answered = judge(&world, &events, &case);
         failed += u32::from(answered < REPLIES * CALLS);
     }
-    // Without this no kill has hit a call, and the test shows nothing.
+    // If no kill hits a call, the test shows nothing.
     assert!(failed > 0, "no call was under way when its worker was killed");
 }

@@ -1,4 +1,4 @@
-//! Selection of the profile of pi 0.73.1, and RPC mode under it. The behaviour of that pi is tested by scenarios:
+//! Tests how the profile of pi 0.73.1 is selected, and RPC mode under it. Scenarios test the behaviour of that version:
 //! `fixtures/legacy`, played by `scenarios.rs`.
 
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::io::{BufRead, Write};
 use std::process::Command;
 
 #[test]
-fn a_session_is_told_its_profile_by_an_option_or_by_the_settings() {
+fn an_option_or_the_settings_select_the_profile() {
     let world = tempfile::tempdir().expect("a folder");
     let at = |name: &str| world.path().join(name);
     std::fs::create_dir_all(at("home/.pi/agent")).expect("folders");
@@ -50,7 +50,7 @@ fn a_session_is_told_its_profile_by_an_option_or_by_the_settings() {
 
 /// Handlers of `user_bash` receive a client's `bash` command only in later versions of pi.
 #[test]
-fn a_command_of_a_program_is_no_command_of_the_person() {
+fn a_clients_bash_command_runs_no_user_bash_handlers() {
     let world = tempfile::tempdir().expect("a folder");
     let main = world.path().join("main.ts");
     let source = "export default (pi) => pi.on('user_bash', ({ command }) => ({ result: { output: `instead of ${command}`, exitCode: 0, cancelled: false, truncated: false } }));\n";

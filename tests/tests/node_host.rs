@@ -1,7 +1,7 @@
-//! Tests the Node modules over the real connectors against the output of Node.
+//! Tests the Node modules with the real connectors against the output of Node.
 //!
 //! Each `crates/node-compat/modules/tests/host/NAME.snippet.js` is an ES module that calls `log(..)`, which appends a line to
-//! `output.txt` in the working folder; `NAME.expected` is Node's output (`npm run capture` there). Here the snippet is loaded as
+//! `output.txt` in the working folder; `NAME.expected` is Node's output (`npm run capture` there). This test loads the snippet as
 //! an extension with grants for the project's files, programs and servers.
 
 use pijs_connectors::Connectors;
@@ -32,7 +32,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/node-compat/modules/tests/host")
 }
 
-/// Returns the grants of every snippet.
+/// Returns the grants that every snippet has.
 fn grants() -> Vec<Grant> {
     let paths = || Scope { paths: Some(vec!["<project>".into()]), ..Scope::default() };
     vec![
@@ -40,7 +40,7 @@ fn grants() -> Vec<Grant> {
         Grant::scoped("write", "write", paths()),
         Grant::any("exec", "exec"),
         Grant::any("http", "http"),
-        // No server listens there.
+        // No server listens on this port.
         Grant::scoped(
             "refused",
             "http",
@@ -50,7 +50,7 @@ fn grants() -> Vec<Grant> {
     ]
 }
 
-/// Runs one snippet; returns its log.
+/// Runs one snippet and returns its log.
 fn run(name: &str, source: &str) -> String {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let root = directory.path().canonicalize().expect("it exists");
@@ -115,7 +115,7 @@ macro_rules! snippets {
     ($($name:ident),* $(,)?) => {
         $(#[test] fn $name() { check(stringify!($name)); })*
 
-        /// A snippet that no test names would never run.
+        /// Checks that a test names each snippet, since others would never run.
         #[test]
         fn every_snippet_is_listed() {
             let mut found: Vec<String> = std::fs::read_dir(folder()).expect("the folder of snippets").filter_map(|entry| {
@@ -130,7 +130,7 @@ macro_rules! snippets {
 
 snippets!(answers, databases, files, helpers, names, programs, servers, slow, uncaught, websocket);
 
-/// A database reaches no other file, by no statement and through no link.
+/// A database cannot reach another file through any statement or link.
 #[test]
 fn a_database_stays_in_its_file() {
     let source = format!(
@@ -161,7 +161,7 @@ fn a_database_stays_in_its_file() {
     assert_eq!(lines[7], "false 0", "{written}");
 }
 
-/// Connections to private addresses need a grant that names them, and servers listen on this machine only.
+/// Connections to private addresses need a grant that names them, and servers only listen on this machine.
 #[test]
 fn connections_reach_what_was_granted() {
     let stranger = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -1,7 +1,7 @@
-//! Members of pi's packages other than the API of extensions, where PiJS has messages or limits of its own. Behaviour in common
-//! with pi is tested by scenarios: `fixtures/pi-packages`, played by `scenarios.rs`.
+//! Tests members of pi's packages other than the extension API, for which PiJS has its own messages or limits. Scenarios test the
+//! behaviour in common with pi: `fixtures/pi-packages`, played by `scenarios.rs`.
 //!
-//! The packages are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` skips these tests, as it does the cases of packages.
+//! The packages are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` skips these tests, like all cases that need packages.
 
 #[expect(dead_code, reason = "these tests compare with no trace")]
 mod drive;
@@ -9,7 +9,7 @@ mod drive;
 use drive::{drive, is_offline};
 use serde_json::json;
 
-/// Runs an extension of this source; returns its notifications.
+/// Runs an extension with this source and returns its notifications.
 fn notifications(source: &str) -> Vec<String> {
     told_in("rpc", source)
 }
@@ -28,7 +28,7 @@ fn told_in(mode: &str, source: &str) -> Vec<String> {
     told.map(|item| item["args"][0].as_str().expect("a text").to_owned()).collect()
 }
 
-/// Holds before a component is made, too.
+/// Hints name pi's keys, also before a component is created.
 #[test]
 fn hints_at_the_terminal_name_pis_keys() {
     if is_offline() {
@@ -47,7 +47,7 @@ fn hints_at_the_terminal_name_pis_keys() {
 }
 
 #[test]
-fn whole_programs_and_logins_say_what_to_do_instead() {
+fn whole_programs_and_logins_name_an_alternative() {
     if is_offline() {
         return;
     }
@@ -70,13 +70,13 @@ fn whole_programs_and_logins_say_what_to_do_instead() {
     }
 }
 
-/// Requests of an image model are the extension's own: the gate decides about the server.
+/// The extension itself sends requests to an image model, so the gate decides about the server.
 #[test]
-fn images_are_asked_for_through_the_gate() {
+fn image_requests_pass_the_gate() {
     if is_offline() {
         return;
     }
-    // A scenario may connect to 127.0.0.1, and to no other address of this machine.
+    // A scenario may connect to 127.0.0.1 only, not to other addresses of this machine.
     let server = std::net::TcpListener::bind("127.0.0.2:0").expect("a port");
     let address = server.local_addr().expect("an address");
     let source = r#"

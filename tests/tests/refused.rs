@@ -1,8 +1,8 @@
-//! The real program when the system refuses a resource other than disk space: locks, threads, processes, memory, randomness, or
-//! only the ledger's part of the disk.
+//! Runs the real program when the system refuses a resource other than disk space: locks, threads, processes, memory, randomness,
+//! or only the disk of the ledger.
 //!
-//! As in `shortage.rs`: it ends by itself with a message, complete files stay complete, and the same command works as soon as the
-//! resource is available.
+//! As in `shortage.rs`, the program exits by itself with a message, complete files stay complete, and the same command works as
+//! soon as the resource is available.
 
 mod exits;
 mod world;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use world::{PI, World, strings};
 
-/// Checks that existing files are whole, and that the same work succeeds.
+/// Checks that existing files are complete, and that the same command succeeds.
 fn recovers(world: &World, args: &[String], case: &str) {
     world.healthy(&args.iter().map(String::as_str).collect::<Vec<_>>(), case);
     let settings = fs::read(world.agent().join("settings.json")).expect("settings");
@@ -27,7 +27,7 @@ fn recovers(world: &World, args: &[String], case: &str) {
     }
 }
 
-/// Q32: some network file systems have no locks. Nothing is written there without one.
+/// Q32: some network file systems have no locks. Without a lock, no file is written there.
 #[test]
 fn a_file_system_without_locks() {
     const WITHOUT_LOCKS: &str = "error:95:1";
@@ -49,7 +49,7 @@ fn a_file_system_without_locks() {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// Q29: no predictable names and keys are made.
+/// Q29: no predictable names or keys are generated.
 #[test]
 fn a_system_without_randomness() {
     let world = World::new();
@@ -64,7 +64,7 @@ fn a_system_without_randomness() {
     recovers(&world, &world.turn(&[]), "with randomness again");
 }
 
-/// Runs a shell script as a user without other processes; `None` where that is impossible.
+/// Runs a shell script as a user who has no other processes; `None` if that is impossible.
 fn as_nobody(world: &World, script: &str) -> Option<Output> {
     const NOBODY: &str = "65533";
     if !rustix::process::geteuid().is_root() {
@@ -78,7 +78,7 @@ fn as_nobody(world: &World, script: &str) -> Option<Output> {
     (given.is_ok_and(|status| status.success()) && !refused).then_some(output)
 }
 
-/// Q15: the limit of processes, which counts threads as well. Below it nothing hangs and nothing panics.
+/// Q15: under a limit on processes, which counts threads as well, the program neither hangs nor panics.
 #[test]
 #[expect(clippy::print_stderr, reason = "why a case was left out")]
 fn few_processes() {
@@ -97,7 +97,7 @@ fn few_processes() {
     }
 }
 
-/// Q17: memory runs out at any point. A process may abort; its files are whole.
+/// Q17: memory runs out at any point. A process may abort, but its files are complete.
 #[test]
 fn little_memory() {
     const MEBIBYTES: [u64; 12] = [80, 84, 88, 92, 96, 100, 104, 110, 120, 140, 180, 260];
@@ -118,8 +118,8 @@ fn little_memory() {
     assert!(stopped > 0, "it never ran out");
 }
 
-/// Runs a shell script in a mount namespace of its own in which `$LOGS` is a file system of 1 MiB; `None` where the kernel does
-/// not allow it.
+/// Runs a shell script in a separate mount namespace in which `$LOGS` is a file system of 1 MiB; `None` if the kernel does not
+/// permit it.
 fn with_a_small_log_disk(world: &World, script: &str) -> Option<Output> {
     let logs = world.path("logs");
     fs::create_dir_all(&logs).expect("a folder");
@@ -155,7 +155,7 @@ export default (pi: any) => {
 "#;
 
 /// Q09: only the ledger's disk is full. There is one warning, lost lines are counted, and recording resumes when there is space.
-/// In strict mode nothing happens without a record.
+/// In strict mode, no call runs without a record.
 #[test]
 #[expect(clippy::print_stderr, reason = "why a case was left out")]
 fn a_full_disk_of_the_ledger() {
@@ -200,13 +200,13 @@ fn a_full_disk_of_the_ledger() {
     assert!(!world.path("project/before").exists() && !world.path("project/full").exists(), "{stderr}");
 }
 
-/// A group of processes with a memory limit, removed on drop.
+/// A control group with a memory limit, removed on drop.
 struct Group {
     folder: PathBuf,
 }
 
 impl Group {
-    /// Makes a group, where the machine allows it: in the unified hierarchy, or the older one.
+    /// Creates a group in the unified or the older hierarchy, if the machine permits it.
     fn with_memory(bytes: u64) -> Option<Self> {
         let name = format!("pijs-{}", std::process::id());
         let trees = [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
@@ -222,7 +222,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The system removes a killed process at some later time.
+        // The system removes a killed process later.
         for _ in 0..200 {
             if fs::remove_dir(&self.folder).is_ok() || !self.folder.exists() {
                 return;
@@ -232,7 +232,7 @@ impl Drop for Group {
     }
 }
 
-/// Fills memory outside of any single heap limit: twenty realms together exceed the group.
+/// Fills memory outside of any heap limit: twenty realms together exceed the group's limit.
 const EATS: &str = r#"
 export default (pi: any) => {
   const kept: Uint8Array[] = [];
@@ -245,8 +245,8 @@ export default (pi: any) => {
 };
 "#;
 
-/// Q16: the memory of a container runs out. The system kills a worker and not the host, its calls are answered, and the session
-/// continues.
+/// Q16: the memory of a container runs out. The system kills a worker but not the host, the worker's calls are answered, and the
+/// session continues.
 #[test]
 #[expect(clippy::print_stderr, reason = "why a case was left out")]
 fn the_memory_of_a_group_runs_out() {
@@ -272,7 +272,7 @@ fn the_memory_of_a_group_runs_out() {
         fs::write(world.path(&file), format!("export default () => {{ /* {number} */ }};\n")).expect("an extension");
         args.extend(strings(&["-e", &format!("../{file}")]));
     }
-    // Excludes the compilation from the limited run.
+    // Keeps the compilation out of the limited run.
     world.healthy(&["-p", "x", "--model", "script:../model.jsonl", "-e", "../eats.ts"], "alone");
     let mut command = world.command("sh");
     let script = "echo $$ > \"$GROUP/cgroup.procs\" && exec \"$0\" \"$@\"";

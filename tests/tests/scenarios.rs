@@ -1,6 +1,6 @@
 //! Runs scenarios of extensions with `pi ext drive` and compares them with traces of the real pi.
 //!
-//! `fixtures/FOLDER/NAME.json` is a scenario, its extension lies beside it, and `NAME.expected.json` is the trace of the real pi,
+//! `fixtures/FOLDER/NAME.json` is a scenario, its extension is next to it, and `NAME.expected.json` is the trace of the real pi,
 //! captured once. Each runs in a sandboxed process and in the host's thread: the tests are `FOLDER::NAME::process` and
 //! `FOLDER::NAME::thread`. A new scenario needs only files; `tests/README.md` lists them.
 
@@ -17,11 +17,11 @@ use std::process::Command;
 struct Suite {
     /// Folder below `fixtures/`.
     folder: &'static str,
-    /// The trace of a scenario is `NAME.SUFFIX.json`.
+    /// Suffix of a trace's file name, `NAME.SUFFIX.json`.
     suffix: &'static str,
     /// The version of pi that the traces were captured from.
     captured: &'static str,
-    /// Whether pi's packages are needed, which a machine without a registry lacks.
+    /// Whether the suite needs pi's packages, which are missing on a machine without a registry.
     needs_packages: bool,
     /// Options of `pi ext drive`.
     options: &'static [&'static str],
@@ -46,7 +46,7 @@ const LEGACY: Suite = Suite {
     options: &["--profile", "0.73"],
 };
 
-/// Scenarios of the older pi with the same result in the current one: handlers that wait for the next step of the loop.
+/// Scenarios of the older pi with the same result in the current version: handlers that wait for the next step of the loop.
 const SAME_IN_BOTH: &[&str] = &["queued"];
 
 fn main() {
@@ -120,7 +120,7 @@ impl Suite {
 
     fn compare(&self, name: &str, isolation: &str) -> Result<(), Failed> {
         let expected = self.expected(name)?;
-        // Extensions of the folder can be named as examples: their errors then contain no path of this machine.
+        // Extensions in the folder can be named as examples, so that their errors contain no path of this machine.
         let folder = fixtures(self.folder).display().to_string();
         let options = [self.options, &["--examples", &folder]].concat();
         match differences(&expected, &drive(&self.scenario(name), isolation, &options)) {
@@ -129,7 +129,7 @@ impl Suite {
         }
     }
 
-    /// Checks that a scenario of the older pi shows a later change.
+    /// Checks that a scenario of the older pi shows a change in a later version.
     fn differs_without_profile(&self, name: &str) -> Result<(), Failed> {
         let current = drive(&self.scenario(name), "thread", &[]);
         if current["pi"] != CURRENT.captured {

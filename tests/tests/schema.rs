@@ -1,4 +1,4 @@
-//! Encoded values of the protocol's types pass the schemas of `schema/`; wrong ones do not.
+//! Tests that encoded values of the protocol's types conform to the schemas in `schema/`, and that wrong values do not.
 
 use pijs_protocol::artifact::{ARTIFACT_SCHEMA, ArtifactMetadata, EngineBuild, Finding, Verdict};
 use pijs_protocol::log::{Component, Correlation, LOG_SCHEMA, Level, LogEntry, Source};
@@ -69,7 +69,7 @@ fn host_call(params: Value) -> HostCall {
     }
 }
 
-/// Returns one message of most kinds, of both directions.
+/// Returns one message of most kinds, in both directions.
 fn messages(text: &str, number: f64, data: Value) -> Vec<Message> {
     vec![
         Message::Load(Load {

@@ -1,4 +1,4 @@
-//! Checks that `docs/security.md` lists exactly the codes and reasons of the code.
+//! Checks that `docs/security.md` lists exactly the codes and reasons in the source.
 
 use regex::Regex;
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ fn sources(folder: &Path, texts: &mut Vec<String>) {
 fn text_of(folders: &[&str]) -> String {
     let mut texts = Vec::new();
     folders.iter().for_each(|folder| sources(&root().join(folder), &mut texts));
-    // Tests inside a file do not count.
+    // Tests within a file are left out.
     texts.iter().map(|text| text.split("#[cfg(test)]").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 

@@ -1,7 +1,8 @@
-//! The real program under a shortage: disk space, files, a cache, or exclusive access to its files.
+//! Runs the real program under a shortage: of disk space, files, a cache, or exclusive access to its files.
 //!
-//! In each case it ends by itself with a message, complete files stay complete, and the same command works without intervention
-//! as soon as there is enough again. Errors are injected at a sample of the operations, at all of them with `PIJS_NIGHTLY=1`.
+//! In each case the program exits by itself with a message, complete files stay complete, and the same command works without
+//! intervention as soon as the shortage ends. Errors are injected at a sample of the operations, or at all of them with
+//! `PIJS_NIGHTLY=1`.
 
 mod exits;
 mod world;
@@ -13,12 +14,12 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Output, Stdio};
 use world::{PI, World, strings};
 
-/// Operations from which on everything fails, outside of a nightly run.
+/// Numbers of the first failing operation; all later ones fail too. A nightly run tests every number.
 const SAMPLE: [usize; 10] = [1, 2, 3, 5, 8, 13, 21, 34, 55, 89];
-/// Most operations, reads included; a run has fewer.
+/// Maximum number of operations, including reads; a run has fewer.
 const OPERATIONS: usize = 400;
 
-/// Number and message of each error.
+/// Number and message of each injected error.
 const ERRORS: [(i32, &str); 5] = [
     (28, "No space left on device"),
     (122, "Disk quota exceeded"),
@@ -27,7 +28,7 @@ const ERRORS: [(i32, &str); 5] = [
     (24, "Too many open files"),
 ];
 
-/// Checks that existing files are whole.
+/// Checks that existing files are complete.
 fn kept(world: &World, case: &str) {
     let settings = fs::read(world.agent().join("settings.json")).expect("settings");
     let settings: Value = serde_json::from_slice(&settings).unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -79,8 +80,8 @@ fn disks_that_fail_while_a_folder_is_trusted() {
     fail_everywhere(|_| strings(&["trust"]));
 }
 
-/// Runs a shell script in a mount namespace of its own in which `$HOME` is a file system of this size; `None` where the kernel
-/// does not allow it.
+/// Runs a shell script in a separate mount namespace in which `$HOME` is a file system of this size; `None` if the kernel does
+/// not permit it.
 fn on_a_small_disk(world: &World, size: &str, script: &str) -> Option<Output> {
     let inside = format!("mount -t tmpfs -o size={size} none \"$HOME\" || exit 77\n{script}");
     let unshare = ["--mount", "--map-root-user", "sh", "-c", &inside];
@@ -91,12 +92,13 @@ fn on_a_small_disk(world: &World, size: &str, script: &str) -> Option<Output> {
 
 #[test]
 #[expect(clippy::print_stderr, reason = "why a case was left out")]
-fn a_home_that_is_full() {
+fn a_full_home_leaves_files_complete() {
     let world = World::new();
     world.reset(false);
     let turn: Vec<String> = world.turn(&["--continue"]).iter().map(|arg| format!("'{arg}'")).collect();
     let turn = turn.join(" ");
-    // A turn that works, one on a full disk, one when there is space again; then the bytes that must not have changed.
+    // Runs a turn that works, one on a full disk, and one when there is space again; then prints the bytes that must not have
+    // changed.
     let script = format!(
         r#"
         export XDG_CACHE_HOME="$HOME/cache" PIJS_WORDS=own
@@ -145,9 +147,9 @@ fn few_files() {
     }
 }
 
-/// Eight processes install, build and run over one home (Q30).
+/// Eight processes install, build and run with one home (Q30).
 #[test]
-fn eight_at_once() {
+fn eight_concurrent_processes_share_one_home() {
     const PROCESSES: usize = 8;
     let world = World::new();
     world.reset(true);
@@ -174,9 +176,9 @@ fn eight_at_once() {
     kept(&world, "eight at once");
 }
 
-/// The cache disappears while a session runs: the session continues, the next builds again (Q33).
+/// The cache disappears while a session runs: the session continues, and the next one builds again (Q33).
 #[test]
-fn a_cache_that_goes_away() {
+fn a_deleted_cache_is_rebuilt_by_the_next_session() {
     let world = World::new();
     world.reset(true);
     let args = world.turn(&["--mode", "json"]);
@@ -190,10 +192,10 @@ fn a_cache_that_goes_away() {
     world.healthy(&world.turn(&[]).iter().map(String::as_str).collect::<Vec<_>>(), "without a cache");
 }
 
-/// The caller of pi may have set up any environment (Q45): it works, or fails with a message, and its files are private to the
-/// user.
+/// In any environment that the caller of pi sets up (Q45), the program works or fails with a message, and its files are private
+/// to the user.
 #[test]
-fn odd_surroundings() {
+fn unusual_environments_work_or_fail_with_a_message() {
     let world = World::new();
     let works = [
         ("everything is everybody's", "umask 000; exec \"$0\" \"$@\""),
@@ -224,7 +226,7 @@ fn odd_surroundings() {
         in_order(&output, case);
         assert!(!output.status.success() && text(&output.stderr).contains(words), "{case}: {}", text(&output.stderr));
     }
-    // Its output is closed, so it only has to end by itself.
+    // The output is closed, so the program only has to exit by itself.
     let closed = run("exec \"$0\" \"$@\" <&- >&- 2>&-");
     assert_eq!(closed.status.signal(), None);
     private(&world, "nothing is open");
@@ -238,7 +240,7 @@ fn private(world: &World, case: &str) {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
             let about = fs::symlink_metadata(&entry).expect("it is there");
-            // Written by the test.
+            // The test itself wrote this file.
             if !entry.ends_with("settings.json") {
                 assert_eq!(about.mode() & 0o077, 0, "{case}: {} {:o}", entry.display(), about.mode());
                 seen += 1;
@@ -251,7 +253,7 @@ fn private(world: &World, case: &str) {
     assert!(seen >= 3, "{case}: it wrote {seen} files");
 }
 
-/// An idle session costs nothing (Q38): no work, and no periodic wake-ups.
+/// An idle session uses no processor time and has no periodic wake-ups (Q38).
 #[test]
 #[cfg(target_os = "linux")]
 fn idle_costs_nothing() {
@@ -281,7 +283,7 @@ fn idle_costs_nothing() {
             (time + numbers.next().unwrap_or(0), turns + numbers.nth(1).unwrap_or(0))
         })
     };
-    // Work that remains of the start ends in one of these intervals, depending on the machine. The figures are of the process
+    // Work left over from the start finishes in one of these intervals, depending on the machine. The figures are of this process
     // alone: CPU time in nanoseconds, and the number of wake-ups.
     let mut intervals = (0..15).map(|_| {
         let before = spent();

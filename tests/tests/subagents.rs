@@ -1,8 +1,8 @@
-//! Permissions of an extension's sub-agent: those of its extension, and no more. Behaviour in common with pi is tested by
-//! scenarios: `fixtures/subagents`, played by `scenarios.rs`.
+//! Tests that a sub-agent of an extension has the permissions of its extension, and no more. Scenarios test the behaviour in
+//! common with pi: `fixtures/subagents`, played by `scenarios.rs`.
 //!
-//! The agents are pi's own, from its packages, which are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` skips these tests, as it does
-//! the cases of packages.
+//! The agents are pi's own, from its packages, which are fetched once; `PIJS_CONFORMANCE_OFFLINE=1` skips these tests, like all
+//! cases that need packages.
 
 #[expect(dead_code, reason = "these tests run a session, no scenario")]
 mod drive;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// A project, a home and another user's folder, with a model that makes a sub-agent call for forbidden things.
+/// A project, a home and another user's folder, with a model that makes a sub-agent request forbidden actions.
 struct World(tempfile::TempDir);
 
 impl World {
@@ -35,7 +35,7 @@ impl World {
         std::fs::write(self.at(path), text).expect("written");
     }
 
-    /// Returns the replies: the sub-agent's two, if it may run at all, and the session's.
+    /// Returns the replies: two for the sub-agent if it may run at all, then those for the session.
     fn model(&self) -> String {
         let call = |id: &str, name: &str, arguments: Value| json!({"tool_call": {"id": id, "name": name, "arguments": arguments.to_string()}});
         let outside = self.at("outside");
@@ -70,7 +70,7 @@ impl World {
     }
 }
 
-/// The output of a run.
+/// The output of a run with a sub-agent.
 struct SubagentRun(Output);
 
 impl SubagentRun {
@@ -78,7 +78,7 @@ impl SubagentRun {
         [&self.0.stdout, &self.0.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat()
     }
 
-    /// Returns the extension's only report under a name.
+    /// Returns the extension's report under a name, of which there must be exactly one.
     #[track_caller]
     fn one(&self, name: &str) -> Value {
         let all = self.all();
@@ -88,7 +88,7 @@ impl SubagentRun {
         serde_json::from_str(said.1).unwrap_or_else(|error| panic!("{name}: {error}\n{all}"))
     }
 
-    /// Returns the result of a tool of the sub-agent, and whether it failed.
+    /// Returns the result of a sub-agent's tool call, and whether the call failed.
     #[track_caller]
     fn tool(&self, at: usize) -> (bool, String) {
         let message = &self.one("messages")[at];
@@ -97,7 +97,7 @@ impl SubagentRun {
 }
 
 #[test]
-fn a_sub_agent_speaks_to_no_model_unless_its_extension_may() {
+fn a_sub_agent_needs_its_extensions_permission_for_the_model() {
     if is_offline() {
         return;
     }
@@ -107,13 +107,13 @@ fn a_sub_agent_speaks_to_no_model_unless_its_extension_may() {
         let reply = &said.one("messages")[0];
         assert_eq!(reply["stopReason"], "error", "{isolation}: {}", said.all());
         assert!(reply["errorMessage"].to_string().contains("session.inject"), "{isolation}: {reply}");
-        // The sub-agent sent no model request: the session gets its first reply, which calls tools of the session.
+        // The sub-agent sent no model request, so the session gets its first reply, which calls tools of the session.
         assert_eq!(reply["content"], json!([]));
     }
 }
 
 #[test]
-fn tools_of_a_sub_agent_may_what_its_extension_may_and_no_more() {
+fn tools_of_a_sub_agent_have_only_its_extensions_permissions() {
     if is_offline() {
         return;
     }
@@ -130,7 +130,7 @@ fn tools_of_a_sub_agent_may_what_its_extension_may_and_no_more() {
         assert!(!said.all().contains("CANARY"), "{isolation}: {}", said.all());
         assert!(said.one("files")[0].as_str().is_some_and(|error| error.contains("extensionFactories")), "{isolation}");
 
-        // With the grant the same call works, so the refusal above is caused by its absence.
+        // With the grant, the same call works, so the missing grant caused the refusal above.
         let world = World::new();
         let said = world.pi(isolation, &["session.inject", "exec"]);
         assert!(!said.tool(1).0, "{isolation}: {}", said.all());

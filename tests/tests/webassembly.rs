@@ -1,8 +1,8 @@
-//! WebAssembly packages of npm behave as under Node, and an extension uses two of them to guard commands.
+//! Tests that WebAssembly packages from npm behave as under Node, and that an extension can use two of them to guard commands.
 //!
-//! `fixtures/webassembly/packages/lock.json` pins the packages by version and sha512, `expected.txt` is the output of Node 22 for
-//! `node.mjs` beside it. Where the registry cannot be reached the tests print so and check nothing; `PIJS_CONFORMANCE_OFFLINE=1`
-//! skips them.
+//! `fixtures/webassembly/packages/lock.json` pins the packages by version and sha512; `expected.txt` is the output of Node 22 for
+//! `node.mjs` in the same folder. If the registry cannot be reached, the tests print a notice and check nothing;
+//! `PIJS_CONFORMANCE_OFFLINE=1` skips them.
 
 #[expect(dead_code, reason = "these tests compare with no trace")]
 mod drive;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
-/// Copies the files of a fixture beside the packages; `None` where the registry cannot be reached.
+/// Copies the files of a fixture next to its packages; `None` if the registry cannot be reached.
 fn laid_out(fixture: &str) -> Option<tempfile::TempDir> {
     if is_offline() {
         return None;
@@ -47,7 +47,7 @@ fn laid_out(fixture: &str) -> Option<tempfile::TempDir> {
 }
 
 #[test]
-fn packages_do_what_they_do_under_node() {
+fn packages_behave_as_under_node() {
     let Some(folder) = laid_out("packages") else { return };
     let commands = ["tree-sitter", "sql", "photon", "oniguruma", "yoga"];
     let steps: Vec<Value> = commands.iter().map(|name| json!({"command": format!("/{name}")})).collect();
@@ -65,7 +65,7 @@ fn packages_do_what_they_do_under_node() {
 }
 
 #[test]
-fn an_extension_that_parses_commands_blocks_one_and_lets_another_pass() {
+fn an_extension_that_parses_commands_blocks_only_one() {
     let Some(folder) = laid_out("guard") else { return };
     let call = |id: &str, command: &str| {
         let arguments = json!({ "command": command }).to_string();

@@ -1,7 +1,7 @@
-//! Fuzz targets: one function for each reader of foreign bytes.
+//! Fuzz targets: one function for each reader of untrusted bytes.
 //!
-//! A target takes any bytes, never panics, and asserts what must hold whatever they are. `fuzz/` runs them under libFuzzer,
-//! `tests/bounded.rs` runs each a bounded number of times on stable Rust. A crash that is found becomes a file in
+//! A target takes any bytes, never panics, and asserts the properties that hold for every input. `fuzz/` runs them under
+//! libFuzzer, `tests/bounded.rs` runs each a bounded number of times on stable Rust. The input of each crash becomes a file in
 //! `fixtures/regressions/<target>/`, which the same test replays.
 
 use bytes::Bytes;
@@ -42,10 +42,10 @@ use std::path::{Component, Path};
 use std::sync::LazyLock;
 use std::{env, fs, process, thread};
 
-/// A reader of bytes.
+/// A reader of untrusted bytes.
 pub type Target = fn(&[u8]);
 
-/// All targets, by the name that files and folders have.
+/// All targets, by the name of their files and folders.
 pub const TARGETS: &[(&str, Target)] = &[
     ("archive", archive),
     ("artifact", artifact),
@@ -76,7 +76,7 @@ fn text(data: &[u8]) -> String {
     String::from_utf8_lossy(data).into_owned()
 }
 
-/// Returns a folder of this thread for readers of files, empty.
+/// Returns this thread's folder for readers of files, emptied.
 fn folder() -> std::path::PathBuf {
     let folder = env::temp_dir().join(format!("pijs-target-{}-{:?}", process::id(), thread::current().id()));
     let _ = fs::remove_dir_all(&folder);
@@ -84,7 +84,7 @@ fn folder() -> std::path::PathBuf {
     folder
 }
 
-/// Reads a tarball: its files stay inside the folder.
+/// Reads a tarball: all files stay inside the folder.
 pub fn archive(data: &[u8]) {
     let limits = InstallLimits { unpacked: 1 << 20, entries: 200, ..InstallLimits::default() };
     let Ok(unpacked) = unpack(data, &limits) else { return };
@@ -95,7 +95,7 @@ pub fn archive(data: &[u8]) {
     assert!(unpacked.size() <= limits.unpacked);
 }
 
-/// A compiled extension, of JavaScript or with a component: what decodes encodes to the same bytes.
+/// Reads a compiled extension in JavaScript or with a component: decoded input encodes to the same bytes.
 pub fn artifact(data: &[u8]) {
     if let Ok(artifact) = pijs_artifact::decode(data) {
         let component = artifact.component();
@@ -104,7 +104,7 @@ pub fn artifact(data: &[u8]) {
     }
 }
 
-/// Reads canonical JSON, the input of `params_hash`: a value has one form, which reads as that value again.
+/// Reads canonical JSON, the input of `params_hash`: each value has one encoding, which decodes to that value.
 pub fn canonical_json(data: &[u8]) {
     let Ok(params) = serde_json::from_slice::<Map<String, Value>>(data) else { return };
     let form = ledger::canonical_call("fs", &params, &[]);
@@ -115,7 +115,7 @@ pub fn canonical_json(data: &[u8]) {
     assert_eq!(read.len(), params.len());
 }
 
-/// Reads `pi.ext.cap.v1`.
+/// Reads a manifest in the format `pi.ext.cap.v1`.
 pub fn capability_manifest(data: &[u8]) {
     if let Ok(manifest) = serde_json::from_slice::<CapabilityManifest>(data) {
         let again = serde_json::to_vec(&manifest).expect("what was read can be written");
@@ -123,8 +123,8 @@ pub fn capability_manifest(data: &[u8]) {
     }
 }
 
-/// A component, or a core module of which one is made: it is refused with a line that says what to do, or it imports what there is, and
-/// its first turn ends within its budget.
+/// Reads a component, or wraps a core module as one: it is refused with a message that says how to fix it, or it imports existing
+/// functions, and its first turn ends within its budget.
 pub fn component(data: &[u8]) {
     let compiled = match pijs_wasm::compile(data) {
         Ok(compiled) => compiled,
@@ -178,14 +178,14 @@ impl pijs_wasm::Hostcalls for Refusing {
     }
 }
 
-/// Reads the wire between host and worker, in both directions.
+/// Reads frames between host and worker, in both directions.
 pub fn frames(data: &[u8]) {
     let _ = frame_length(data);
     let _ = FromWorker::decode(data);
     let _ = ToWorker::decode(data);
 }
 
-/// Reads a ledger's file: it is verified, and a tail without a line feed is ignored.
+/// Reads a ledger file: it is verified, and a last line without a line feed is ignored.
 pub fn ledger(data: &[u8]) {
     if let Ok(verified) = ledger::verify(data) {
         let whole = data.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -193,7 +193,7 @@ pub fn ledger(data: &[u8]) {
     }
 }
 
-/// Reads a tape, as a file and unpacked: it is counted up to its valid end, and no record is read twice.
+/// Reads a tape, as a file and unpacked: records are counted up to the valid end, and no record is read twice.
 pub fn tape(data: &[u8]) {
     if let Ok(mut tape) = TapeReader::new(data) {
         let _ = Summary::of(&mut tape);
@@ -206,7 +206,7 @@ pub fn tape(data: &[u8]) {
     assert!(tape.next().is_none() || tape.number() <= lines);
 }
 
-/// Reads `pijs-lock.json`: its paths lie inside their packages, and it survives a round trip.
+/// Reads `pijs-lock.json`: its paths stay inside their packages, and it survives a round trip.
 pub fn lock(data: &[u8]) {
     let Ok(lock) = pijs_packages::read_lock(data) else { return };
     for place in &lock.places {
@@ -221,7 +221,7 @@ pub fn npmrc(data: &[u8]) {
     let _ = NpmConfig::parse(&text(data), &|_| None);
 }
 
-/// Reads `package.json` of a package: its entries lie inside its folder.
+/// Reads `package.json` of a package: its entries stay inside the package's folder.
 pub fn package_json(data: &[u8]) {
     let root = folder();
     let package = root.join("package");
@@ -241,7 +241,8 @@ pub fn package_json(data: &[u8]) {
     let _ = fs::remove_dir_all(root);
 }
 
-/// Reads flags, a regular expression and a text, a line each: within limits, and independent of the pieces.
+/// Reads flags, a regular expression and a text, each on a line: matching stays within limits, and does not depend on how the
+/// text is cut.
 pub fn patterns(data: &[u8]) {
     let data = text(data);
     let mut lines = data.splitn(3, '\n');
@@ -259,14 +260,14 @@ pub fn patterns(data: &[u8]) {
         set.ids().for_each(|id| scan.report(id, Reporting::Every));
         let mut hits: Vec<Hit> = Vec::new();
         pieces.for_each(|piece| scan.read(piece, |hit| hits.extend(hit.is_settled.then_some(hit))));
-        // States, the ends of pieces among them, and scratch space for one state of the automaton.
+        // The states, including those at the ends of pieces, and scratch space for one state of the automaton.
         let most = limits.scan_bytes * 2 + set.memory_usage() * 4;
         assert!(scan.memory_usage() <= most, "{} of {most}", scan.memory_usage());
         (!scan.is_exhausted()).then_some(hits)
     };
     let whole = read(&mut std::iter::once(text));
     let characters = text.char_indices().map(|(at, character)| &text[at..at + character.len_utf8()]);
-    // An empty text is a piece, too.
+    // An empty text is a piece too.
     let pieces = read(&mut characters.chain([""]));
     if let (Some(whole), Some(pieces)) = (whole, pieces) {
         assert_eq!(whole, pieces, "/{source}/{flags} on {text:?}");
@@ -276,7 +277,7 @@ pub fn patterns(data: &[u8]) {
 /// Redacts a text: the secret is removed, and a second pass changes nothing.
 pub fn redactor(data: &[u8]) {
     const SECRET: &str = "correct-horse-battery-staple";
-    // Compiling its patterns takes longer than reading a short text.
+    // Created once, because compiling its patterns takes longer than reading a short text.
     static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| Redactor::new([SECRET.to_owned()]));
     let redactor = &*REDACTOR;
     let dirty = text(data).replace('\u{fffd}', SECRET);
@@ -285,7 +286,7 @@ pub fn redactor(data: &[u8]) {
     assert_eq!(redactor.text(&clean), clean);
 }
 
-/// Sanitises text for a terminal: no control sequence is left, in one piece or in two.
+/// Sanitises text for a terminal: no control sequence remains, whether the text comes in one piece or two.
 pub fn sanitiser(data: &[u8]) {
     let dirty = text(data);
     let clean = pijs_terminal::text(&dirty);
@@ -308,7 +309,7 @@ pub fn sanitiser(data: &[u8]) {
     assert_eq!(out, clean);
 }
 
-/// Matches patterns of a scope against paths, hosts and programs: bounded, and nothing outside the project by `src/**`.
+/// Matches scope patterns against paths, hosts and programs: time is bounded, and `src/**` matches no path outside the project.
 pub fn scope(data: &[u8]) {
     let text = text(data);
     let (pattern, subject) = text.split_once('\n').unwrap_or((&text, "src/a"));
@@ -359,7 +360,7 @@ pub fn session(data: &[u8]) {
     let _ = fs::remove_dir_all(root);
 }
 
-/// Reads the source of a package: an accepted one reads the same from settings, and stays below its folder.
+/// Reads the source of a package: an accepted source reads the same from settings, and stays below its folder.
 pub fn source(data: &[u8]) {
     let text = text(data);
     let (cwd, home) = (Path::new("/project"), Path::new("/home/me"));
@@ -374,7 +375,7 @@ pub fn source(data: &[u8]) {
     }
 }
 
-/// Reads server-sent events: the same events however the bytes are cut.
+/// Reads server-sent events: the events do not depend on how the bytes are cut.
 pub fn sse(data: &[u8]) {
     let read = |chunks: Vec<Bytes>| {
         let body = futures_util::stream::iter(chunks.into_iter().map(Ok));
@@ -389,7 +390,8 @@ pub fn sse(data: &[u8]) {
     assert_eq!(whole, cut);
 }
 
-/// Reads the standard output of an MCP server: limits hold however it is cut, and the content of a message is text blocks.
+/// Reads the standard output of an MCP server: limits apply however the output is cut, and the content of a message is text
+/// blocks.
 pub fn mcp(data: &[u8]) {
     let taken = |size: usize| {
         let mut flow = pijs_mcp::flow::Flow::default();
@@ -411,7 +413,7 @@ pub fn mcp(data: &[u8]) {
     }
 }
 
-/// Reads `mcp.json`: names are plain, and no two servers share one.
+/// Reads `mcp.json`: names are plain, and unique.
 pub fn mcp_json(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut problems = Vec::new();
@@ -422,7 +424,7 @@ pub fn mcp_json(data: &[u8]) {
     assert!(servers.iter().all(|server| pijs_mcp::config::check_name(&server.name).is_ok()));
 }
 
-/// Reads a line of choices, a rule file, a line `===`, and a stream: within limits, and independent of the pieces.
+/// Reads a line of options, a rule file, a line `===`, and a stream: within limits, and independent of how the stream is cut.
 pub fn rules(data: &[u8]) {
     const FORMATS: &[Format] = &[Format::Pi, Format::Omp, Format::Cursor, Format::BuiltIn];
     const MODES: &[InterruptMode] =
@@ -447,7 +449,7 @@ pub fn rules(data: &[u8]) {
         MatchContext::tool("bash", "call", 0),
     ][choice(3, 6)];
     let trace = choice(4, 2) * 8;
-    // Lengths of the pieces, repeated.
+    // Lengths of the pieces, used cyclically.
     let mut lengths: Vec<usize> = choices.bytes().skip(5).map(|byte| 1 + usize::from(byte % 16)).collect();
     lengths.push(1);
 
@@ -465,9 +467,10 @@ pub fn rules(data: &[u8]) {
         pieces.push(piece);
         rest = after;
     }
-    // An empty piece changes nothing, but an empty text is one.
+    // An empty piece has no effect, but a text that is empty is one piece.
     pieces.push("");
-    // With the setting of the file, a rule may also fire on a match that later text undoes, and never on less.
+    // With the file's setting, a rule may also fire on a match that later text undoes, so cutting may only add to the rules that
+    // fire.
     if let (Some(whole), Some(cut)) = (run(&file.rules, trace, &[stream]), run(&file.rules, trace, &pieces)) {
         assert!(whole.is_subset(&cut), "in one piece {whole:?}, in {pieces:?} {cut:?}");
     }
@@ -478,8 +481,8 @@ pub fn rules(data: &[u8]) {
     }
 }
 
-/// Returns the rules that fire on a stream, without those that see its pieces or patterns that are not automata. `None` when a
-/// pattern was given up.
+/// Returns the rules that fire on a stream, except those that depend on its pieces or have patterns that are not automata. `None`
+/// if a pattern exceeded its limits.
 fn fired(
     rules: &[Rule],
     settings: &RuleSettings,
@@ -502,12 +505,12 @@ fn fired(
     first.begin_turn();
     let mut names = read(&mut first);
     let (stats, length) = (first.stats(), pieces.iter().map(|piece| piece.len() as u64).sum::<u64>());
-    // A lane for each region and window of the rules, and budgets of what is searched again.
+    // Counts a lane for each region and window of the rules, and the budgets of repeated searches.
     let (count, patterns) = (rules.len() as u64, rules.iter().map(|rule| rule.conditions.len() as u64).sum::<u64>());
     assert!(stats.scanned_bytes <= 2 * count * length, "{stats:?} for {length}");
     assert!(stats.searched_bytes <= (4 << 20) + (128 + 6 * patterns) * (length + 64), "{stats:?} for {length}");
 
-    // A rule that fires once stays silent afterwards, in this process and the next.
+    // A rule that fires once does not fire again, in this process or the next.
     let mut resumed = engine();
     resumed.restore(first.injected_records());
     let again = read(&mut first).union(&read(&mut resumed)).cloned().collect::<BTreeSet<_>>();
@@ -525,7 +528,7 @@ fn fired(
     first.take_reports().is_empty().then_some(names)
 }
 
-/// Matches a URL against a scope: with one interpretation, and without look-alike hosts.
+/// Matches a URL against a scope: it has one interpretation, and look-alike hosts do not match.
 pub fn url_policy(data: &[u8]) {
     let text = text(data);
     if let Ok(target) = HttpTarget::parse(&text) {
@@ -580,7 +583,7 @@ impl wasm::Embedder for SmallRealm {
     }
 }
 
-/// Reads a WebAssembly module: a valid one is compiled, and runs within its budget.
+/// Reads a WebAssembly module: a valid module compiles, and runs within its budget.
 pub fn webassembly(data: &[u8]) {
     let realm = SmallRealm { polls: std::cell::Cell::new(50), memory: std::cell::Cell::new(4 << 20) };
     let mut store = wasm::Store::new(std::rc::Rc::new(realm));

@@ -1,6 +1,6 @@
 //! Runs the fuzz targets on stable Rust: regressions first, then seeds and their mutations, a bounded number of times.
 //!
-//! `PIJS_FUZZ_CASES` sets the number for each (300 by default; `cargo xtask nightly` and `fuzz/` go far beyond).
+//! `PIJS_FUZZ_CASES` sets the number for each target (300 by default; `cargo xtask nightly` and `fuzz/` run far more).
 
 use pijs_artifact::{Artifact, COMPONENT_SCHEME, Module, encode};
 use pijs_protocol::artifact::{ArtifactMetadata, EngineBuild};
@@ -22,12 +22,12 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).expect("readable")).collect()
 }
 
-/// The core module of a guest that judges text, with the description of its world.
+/// Returns the core module of a guest that judges text, with the description of its world.
 fn guest() -> Vec<u8> {
     pijs_wasm::text::core_module(include_str!("../../../fixtures/guests/text/verdict.wat"))
 }
 
-/// An artifact that holds a component.
+/// Returns an artifact that contains a component.
 fn artifact_of_component() -> Vec<u8> {
     let compiled = pijs_wasm::compile(&guest()).expect("a component");
     let engine = EngineBuild { name: "test".into(), version: "0".into(), bytecode: 0, target: "test".into() };
@@ -35,7 +35,7 @@ fn artifact_of_component() -> Vec<u8> {
         specifier: format!("{COMPONENT_SCHEME}0/a.wasm"),
         source: "AGFzbQ0AAQA=".to_owned(),
         source_map: None,
-        // The head of the code says as much as all of it, and mutations meet the rest of the file.
+        // A prefix of the code is as good as all of it, and lets mutations reach the rest of the file.
         bytecode: Some(compiled.code[..256].to_vec().into()),
     };
     let mut metadata = ArtifactMetadata::new("a", "1.0.0", engine);
@@ -43,7 +43,7 @@ fn artifact_of_component() -> Vec<u8> {
     encode(&Artifact { metadata, modules: vec![module] })
 }
 
-/// Returns valid input, so that mutations get past the first check.
+/// Returns valid inputs of a target, so that mutations pass the first check.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
         "artifact" => return vec![artifact_of_component()],
@@ -162,7 +162,7 @@ fn mutated(seeds: Vec<Vec<u8>>) -> BoxedStrategy<Vec<u8>> {
 }
 
 #[test]
-fn every_target_holds() {
+fn every_target_accepts_its_inputs() {
     let cases = std::env::var("PIJS_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
     for (name, target) in TARGETS {
         files(&root().join("fixtures/regressions").join(name)).iter().for_each(|bytes| target(bytes));

@@ -1,6 +1,6 @@
 //! An MCP server for tests, over standard input and output: `mcp-server MODE`.
 //!
-//! `good` and `old` speak the protocol (by `rmcp`), as does `changed`, with other descriptions of its tools; all other modes
+//! `good`, `old` and `changed` implement the protocol with `rmcp`; `changed` describes its tools differently. All other modes
 //! misbehave.
 
 #![expect(clippy::print_stdout, reason = "standard output is the protocol's")]
@@ -182,7 +182,7 @@ fn main() {
         "flood" => {
             answer(|_, _| None);
         }
-        // Answers the handshake and then misbehaves at its first call.
+        // Answers the handshake, then misbehaves at the first call.
         other => answer(|method, id| match (method, other) {
             ("tools/list", "many") => {
                 let tools: Vec<Value> =
@@ -212,8 +212,8 @@ fn serve(server: Server) {
     });
 }
 
-/// Answers a handshake in the oldest version of the protocol, and other requests with `more`; `flood` sends without end after the
-/// handshake.
+/// Answers a handshake in the oldest version of the protocol, and other requests with `more`; the mode `flood` sends endlessly
+/// after the handshake.
 fn answer(more: impl Fn(&str, &Value) -> Option<Value>) {
     let is_flood = std::env::args().nth(1).as_deref() == Some("flood");
     let say = |value: Value| writeln!(std::io::stdout(), "{value}").is_ok();

@@ -1,11 +1,11 @@
-//! Builds archives from their entries, with false headers where the case says so.
+//! Builds archives from their entries, with false headers if the case specifies them.
 
 use crate::case::{Archive, Content, Entry, Gzip};
 use std::io::Write;
 
 const BLOCK: usize = 512;
 
-/// Returns the compressed bytes; `name` and `version` are those of its honest part.
+/// Returns the compressed bytes. `name` and `version` are those of the package's honest files.
 pub(crate) fn build(archive: &Archive, name: &str, version: &str) -> Result<Vec<u8>, String> {
     let mut tar = Vec::new();
     if archive.honest {
@@ -23,7 +23,7 @@ pub(crate) fn build(archive: &Archive, name: &str, version: &str) -> Result<Vec<
     Ok(compress(&tar, archive.gzip))
 }
 
-/// An extension that registers a command and nothing else.
+/// Source of an extension that only registers a command.
 pub(crate) const HELLO: &str = "export default (pi: any) => { pi.registerCommand('hello', { description: 'says hello', handler: async () => { console.log('@report', JSON.stringify({ hello: true })); } }); };\n";
 
 /// Returns `package.json` of a package with one extension.
@@ -35,7 +35,7 @@ fn file(path: &str, text: &str) -> Entry {
     Entry { path: path.to_owned(), text: text.to_owned(), ..Entry::default() }
 }
 
-/// Returns the bytes a [`Content`] stands for.
+/// Returns the bytes described by a [`Content`].
 pub(crate) fn content(content: &Content) -> Result<Vec<u8>, String> {
     let piece = match &content.hex {
         Some(hex) => hex::decode(hex).map_err(|error| format!("{hex}: {error}"))?,
@@ -137,7 +137,7 @@ fn compress(tar: &[u8], how: Gzip) -> Vec<u8> {
         }
         Gzip::Truncated => bytes.truncate(bytes.len() - 9),
         Gzip::LongName => {
-            // FNAME: a name of a megabyte, in place of none.
+            // FNAME: a file name of one megabyte instead of none.
             let name = vec![b'n'; 1 << 20];
             bytes[3] |= 8;
             bytes.splice(10..10, name.into_iter().chain([0]));

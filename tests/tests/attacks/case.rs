@@ -1,4 +1,4 @@
-//! The form of a `case.json`. `tests/attacks/README.md` documents it.
+//! The format of `case.json`, documented in `tests/attacks/README.md`.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,32 +9,32 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {
-    /// The goal of the attacker, one sentence.
+    /// The goal of the attacker, in one sentence.
     pub(crate) title: String,
-    /// `--policy` of each run of `pi -p`; each is a test.
+    /// Values of `--policy` for each run of `pi -p`; each is a separate test.
     #[serde(default = "default_policies")]
     pub(crate) policies: Vec<String>,
-    /// `--isolation`; each is a test.
+    /// Values of `--isolation`; each is a separate test.
     #[serde(default = "default_isolations")]
     pub(crate) isolations: Vec<String>,
-    /// Another case whose files this one shares; a file of its own replaces a shared one.
+    /// Another case whose files this case shares; a file in this case's folder replaces the shared one.
     pub(crate) files_of: Option<String>,
-    /// The platforms that can run it. Such a case counts as present on other systems.
+    /// The platforms that can run the case. On other systems it counts as present, without a run.
     #[serde(default)]
     pub(crate) platform: Option<Platform>,
-    /// Each a [`Step`], parsed after the names in it (`@@project@@`) are replaced.
+    /// The steps, each a [`Step`], which is parsed after names in it (`@@project@@`) are replaced.
     #[serde(default)]
     pub(crate) steps: Vec<Value>,
-    /// Invariants in addition to those of every case (see `invariants.rs`).
+    /// Invariants in addition to those that apply to every case (see `invariants.rs`).
     #[serde(default)]
     pub(crate) holds: Vec<Invariant>,
-    /// Globs below the world that a `pi` step may change in spite of N4 or N8.
+    /// Globs below the world that a `pi` step may change despite N4 or N8.
     #[serde(default)]
     pub(crate) may_change: Vec<String>,
-    /// Guards that the case needs; `a+b` are lowered together.
+    /// Guards that the case depends on; the guards in `a+b` are lowered together.
     #[serde(default)]
     pub(crate) guards: Vec<Guard>,
-    /// The reason why no guard can be lowered; required of every case without guards.
+    /// The reason why no guard can be lowered; required in every case without guards.
     #[serde(default)]
     pub(crate) unguarded: Option<String>,
     /// Rust tests of this case, as `path/of/file.rs#name_of_the_test`.
@@ -42,7 +42,7 @@ pub(crate) struct Case {
     pub(crate) rust: Vec<String>,
 }
 
-/// `"fs.beneath"`, or with the text that the failure of the red run must contain.
+/// A guard such as `"fs.beneath"`, optionally with text that the failure of the red run must contain.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Guard {
@@ -69,7 +69,7 @@ impl Guard {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Platform {
-    /// `linux`, `macos`, `windows`.
+    /// One of `linux`, `macos`, `windows`.
     pub(crate) only: String,
     #[expect(dead_code, reason = "required, so that nobody leaves a platform out silently")]
     pub(crate) reason: String,
@@ -83,7 +83,7 @@ fn default_isolations() -> Vec<String> {
     vec![if cfg!(target_os = "linux") { "process" } else { "thread" }.to_owned()]
 }
 
-/// Invariants of security.md 3.1. N5, N6 and N7 hold in every case.
+/// Invariants from security.md 3.1. N5, N6 and N7 apply to every case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) enum Invariant {
     N1,
@@ -101,7 +101,7 @@ pub(crate) enum Invariant {
 pub(crate) enum Step {
     /// Runs `pi-attacked`.
     Pi(Box<Pi>),
-    /// Makes a file, folder, link, fifo or socket.
+    /// Creates a file, folder, link, fifo or socket.
     Write(Write),
     /// Changes an existing file.
     Edit(Edit),
@@ -137,11 +137,11 @@ pub(crate) enum Step {
         name: String,
         #[serde(default)]
         replies: BTreeMap<String, Vec<Reply>>,
-        /// Folder whose files answer all other paths, as a git repository is served.
+        /// Folder of files that answer all other paths, in the way that a git repository is served.
         #[serde(default)]
         folder: Option<String>,
     },
-    /// Runs another program (for setup such as `git init`), without `pi` and without canaries.
+    /// Runs another program (for setup such as `git init`), without canaries.
     Run {
         program: String,
         #[serde(default)]
@@ -150,7 +150,7 @@ pub(crate) enum Step {
         cwd: Option<String>,
         #[serde(default)]
         env: BTreeMap<String, String>,
-        /// Stores its standard output (trimmed) as `@@NAME@@`.
+        /// Stores the program's standard output (trimmed) as `@@NAME@@`.
         #[serde(default)]
         keep: Option<String>,
     },
@@ -166,7 +166,7 @@ pub(crate) enum Step {
         nightly: Option<usize>,
         steps: Vec<Value>,
     },
-    /// Runs the steps once for each set of names. With a guard down each of them has to fail.
+    /// Runs the steps once for each set of names. With a guard lowered, each of these runs has to fail.
     Each {
         of: Vec<Map<String, Value>>,
         steps: Vec<Value>,
@@ -175,74 +175,74 @@ pub(crate) enum Step {
     Include {
         name: String,
     },
-    /// Checks files.
+    /// Checks the file system.
     Expect(Files),
 }
 
-/// An artifact that differs from the output of its sources. All digests in it match.
+/// An artifact that differs from the compiler's output for its sources. All digests in it match.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Forged {
     pub(crate) path: String,
-    /// The extension that it is built of.
+    /// The extension that the artifact is built from.
     pub(crate) of: String,
-    /// A merge patch of its metadata.
+    /// A merge patch for the artifact's metadata.
     #[serde(default)]
     pub(crate) metadata: Option<Value>,
-    /// Replaces the bytecode of its first module by that of this extension's.
+    /// Replaces the bytecode of the first module with that of this extension.
     #[serde(default)]
     pub(crate) bytecode_of: Option<String>,
-    /// Adds modules: specifier to source.
+    /// Modules to add: specifier to source.
     #[serde(default)]
     pub(crate) modules: BTreeMap<String, String>,
-    /// Replaces the source of its first module.
+    /// Replaces the source of the first module.
     #[serde(default)]
     pub(crate) source: Option<String>,
 }
 
-/// The command line of `pi` and the expected result.
+/// The command line of `pi`, and the expected result.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pi {
-    /// The whole command line. The default is `-p PROMPT --model script:...` and the members below.
+    /// The whole command line. The default is `-p PROMPT --model script:...`, with the members below.
     #[serde(default)]
     pub(crate) args: Option<Vec<String>>,
     #[serde(default = "default_prompt")]
     pub(crate) prompt: String,
-    /// A session at the terminal in place of one prompt.
+    /// Runs a session at the terminal instead of a single prompt.
     #[serde(default)]
     pub(crate) interactive: bool,
-    /// Files of the case, each passed with `-e`.
+    /// Files of the case that are passed with `-e`.
     #[serde(default)]
     pub(crate) extensions: Vec<String>,
     /// Replies of the scripted model; the default is `fine` for each request.
     #[serde(default)]
     pub(crate) model: Option<Vec<Value>>,
-    /// More arguments.
+    /// Additional arguments.
     #[serde(default)]
     pub(crate) flags: Vec<String>,
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
-    /// Environment variables of the runner that are removed.
+    /// Environment variables of the runner to remove.
     #[serde(default)]
     pub(crate) without_env: Vec<String>,
     #[serde(default)]
     pub(crate) cwd: Option<String>,
     #[serde(default)]
     pub(crate) stdin: Option<String>,
-    /// A terminal in place of pipes, with a user's input.
+    /// Uses a terminal instead of pipes, with a user's input.
     #[serde(default)]
     pub(crate) terminal: Option<Terminal>,
-    /// Leaves its standard output unread until it has ended.
+    /// Leaves the standard output unread until the program has exited.
     #[serde(default)]
     pub(crate) unread: bool,
-    /// Time limit of a run that may hang; other runs have more time (`run::patience`).
+    /// Time limit in milliseconds of a run that may hang; other runs have more time (`run::patience`).
     #[serde(default = "default_deadline")]
     pub(crate) deadline_ms: u64,
-    /// Kills it as soon as this holds.
+    /// Kills the program as soon as this condition is true.
     #[serde(default)]
     pub(crate) kill: Option<Kill>,
-    /// Loads an honest extension beside the hostile one and checks at the end that it saw everything (N3).
+    /// Loads an honest extension in addition to the hostile one, and checks at the end that it received all events (N3).
     #[serde(default)]
     pub(crate) neighbour: bool,
     /// Globs that this run may change, in addition to those of the case.
@@ -250,7 +250,7 @@ pub(crate) struct Pi {
     pub(crate) may_change: Vec<String>,
     #[serde(default)]
     pub(crate) expect: Expect,
-    /// Expectations that replace the others under a policy or isolation, by its name.
+    /// Expectations that replace `expect` under a policy or isolation, by its name.
     #[serde(default)]
     pub(crate) expect_under: BTreeMap<String, Expect>,
 }
@@ -267,16 +267,16 @@ fn default_deadline() -> u64 {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Terminal {
-    /// The user's inputs, in this order.
+    /// The user's inputs, in order.
     pub(crate) answers: Vec<Typed>,
-    /// Standard output is the terminal as well; otherwise only input and standard error are.
+    /// Whether standard output is the terminal too; otherwise only input and standard error are.
     pub(crate) stdout: bool,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Typed {
-    /// Text that has to appear first, after that of the previous input.
+    /// Text that has to appear first, after the text of the previous input.
     pub(crate) after: String,
     /// Pause in milliseconds after the text has appeared.
     #[serde(default)]
@@ -287,13 +287,13 @@ pub(crate) struct Typed {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Kill {
-    /// A file that appears.
+    /// Waits until this file appears.
     #[serde(default)]
     pub(crate) when_file: Option<String>,
-    /// A random time within this many milliseconds after the start; the message of a failure contains it.
+    /// Waits a random time of at most this many milliseconds after the start; a failure message contains the time.
     #[serde(default)]
     pub(crate) within_ms: Option<u64>,
-    /// `KILL`, `TERM`, `HUP`, `INT`.
+    /// The signal: `KILL`, `TERM`, `HUP` or `INT`.
     #[serde(default = "default_signal")]
     pub(crate) signal: String,
 }
@@ -302,40 +302,40 @@ fn default_signal() -> String {
     "KILL".to_owned()
 }
 
-/// Expectations on a run; all have to hold.
+/// Expectations on a run, which all have to be met.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Expect {
-    /// One exit code, or several.
+    /// The exit code, or several permitted ones.
     pub(crate) exit: Option<Exits>,
     pub(crate) stdout: Vec<String>,
     pub(crate) stderr: Vec<String>,
-    /// Texts of the terminal's output, with its escape sequences.
+    /// Texts in the terminal's output, which includes escape sequences.
     pub(crate) screen: Vec<String>,
     pub(crate) not_stdout: Vec<String>,
     pub(crate) not_stderr: Vec<String>,
     pub(crate) not_screen: Vec<String>,
-    /// Values that the extension reported with `report(name, value)`: name to pattern.
+    /// Values that the extension reports with `report(name, value)`: name to pattern.
     pub(crate) reports: Map<String, Value>,
-    /// Names that must not be reported.
+    /// Names that the extension must not report.
     pub(crate) not_reports: Vec<String>,
-    /// Patterns; each has to match a line of the ledgers written so far.
+    /// Patterns, each of which has to match a line of the ledgers written so far.
     pub(crate) ledger: Vec<Value>,
-    /// Patterns that match no line.
+    /// Patterns that must not match any line of the ledgers.
     pub(crate) not_ledger: Vec<Value>,
-    /// Patterns; each has to match an entry of the sessions written so far.
+    /// Patterns, each of which has to match an entry of the sessions written so far.
     pub(crate) session: Vec<Value>,
     pub(crate) not_session: Vec<Value>,
     /// Patterns for the events of `--mode json`.
     pub(crate) events: Vec<Value>,
     pub(crate) not_events: Vec<Value>,
-    /// A pattern for stdout, which is one JSON document.
+    /// A pattern for standard output, which has to be one JSON document.
     pub(crate) json: Option<Value>,
-    /// Time limit; only a hang reaches it. Prolonged like `deadline_ms`.
+    /// Time limit in milliseconds, which only a hang reaches. Extended like `deadline_ms`.
     pub(crate) within_ms: Option<u64>,
-    /// Requests to a server of the case: name of the server to patterns, all of them in order.
+    /// Requests that the case's servers receive: name of the server to patterns, which match all requests in order.
     pub(crate) requests: BTreeMap<String, Vec<Value>>,
-    /// The signal by which the program may have ended (9 after a `kill`).
+    /// The signal that may terminate the program (9 after a `kill`).
     pub(crate) signal: Option<i32>,
 }
 
@@ -355,7 +355,7 @@ impl Exits {
     }
 }
 
-/// An item of the file system. Without a kind it is an empty file.
+/// A file system item to create. Without a kind it is an empty file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Write {
@@ -364,30 +364,30 @@ pub(crate) struct Write {
     pub(crate) json: Option<Value>,
     pub(crate) hex: Option<String>,
     pub(crate) content: Option<Content>,
-    /// A component of the items in this file of text, imports first; [`files::component`](crate::files::component) says more.
+    /// Builds a component from the items in this text file, imports first; see [`files::component`](crate::files::component).
     pub(crate) component: Option<String>,
-    /// Packages of one interface that its world imports beside those of `pi:extension`, by the name of the interface.
+    /// Packages of one interface that the world imports in addition to `pi:extension`, by the name of the interface.
     pub(crate) imports: BTreeMap<String, String>,
     pub(crate) folder: bool,
-    /// Target of a symbolic link.
+    /// Creates a symbolic link to this target.
     pub(crate) symlink: Option<String>,
-    /// Another name of this file.
+    /// Creates a hard link to this file.
     pub(crate) hardlink: Option<String>,
     pub(crate) fifo: bool,
     pub(crate) socket: bool,
-    /// Octal mode.
+    /// Mode in octal.
     pub(crate) mode: Option<String>,
-    /// A sparse file of this many bytes.
+    /// Creates a sparse file of this many bytes.
     pub(crate) sparse: Option<u64>,
 }
 
-/// Text that is too large or too odd to be written in the case.
+/// Content that is too large or too unusual to be written in the case.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Content {
     #[serde(default)]
     pub(crate) before: String,
-    /// Hex in place of `repeat`.
+    /// Bytes in hexadecimal, instead of `repeat`.
     #[serde(default)]
     pub(crate) hex: Option<String>,
     #[serde(default)]
@@ -396,7 +396,7 @@ pub(crate) struct Content {
     pub(crate) times: usize,
     #[serde(default)]
     pub(crate) after: String,
-    /// Number of times that gzip is applied to all of it.
+    /// Number of times that the whole content is compressed with gzip.
     #[serde(default)]
     pub(crate) gzip: usize,
 }
@@ -405,7 +405,7 @@ fn once() -> usize {
     1
 }
 
-/// Changes bytes of the files that match `path`, a glob. Fails when none does, or when nothing changes.
+/// Changes bytes of the files that match the glob `path`. Fails if no file matches or no byte changes.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Edit {
@@ -413,21 +413,21 @@ pub(crate) struct Edit {
     pub(crate) replace: Option<(String, String)>,
     pub(crate) append: Option<String>,
     pub(crate) append_hex: Option<String>,
-    /// Keeps this many bytes.
+    /// Truncates the file to this many bytes.
     pub(crate) truncate: Option<u64>,
-    /// Cuts this many bytes off the end.
+    /// Removes this many bytes from the end.
     pub(crate) cut: Option<u64>,
-    /// Inverts the byte here; negative counts from the end.
+    /// Inverts the byte at this offset; negative offsets count from the end.
     pub(crate) flip: Option<i64>,
-    /// Removes the line of this number (from 1; negative from the end).
+    /// Removes the line with this number, counted from 1, or from the end if negative.
     pub(crate) remove_line: Option<i64>,
     pub(crate) swap_lines: Option<(i64, i64)>,
     pub(crate) copy_line: Option<(i64, i64)>,
-    /// A JSON merge patch.
+    /// Applies a JSON merge patch.
     pub(crate) patch: Option<Value>,
-    /// Octal mode.
+    /// Mode in octal.
     pub(crate) mode: Option<String>,
-    /// Copies another file over it.
+    /// Overwrites the file with a copy of another.
     pub(crate) copy_from: Option<String>,
 }
 
@@ -437,24 +437,24 @@ pub(crate) struct Edit {
 pub(crate) struct Publish {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Members in addition to `name`, `version` and `pi.extensions: ["./index.ts"]`.
+    /// Manifest members in addition to `name`, `version` and `pi.extensions: ["./index.ts"]`.
     pub(crate) manifest: Map<String, Value>,
     /// Files in addition to an `index.ts` that registers the command `hello`.
     pub(crate) files: BTreeMap<String, String>,
-    /// The archive itself, in place of `manifest` and `files`.
+    /// The archive to publish, instead of `manifest` and `files`.
     pub(crate) archive: Option<Archive>,
-    /// Merge patch of the registry's document of this version; `dist` is inside.
+    /// Merge patch for the registry's document of this version, which includes `dist`.
     pub(crate) says: Option<Value>,
 }
 
-/// An archive, entry by entry.
+/// An archive, described entry by entry.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Archive {
     pub(crate) entries: Vec<Entry>,
-    /// Starts with `package/package.json` and `package/index.ts` of an honest package.
+    /// Whether the archive starts with `package/package.json` and `package/index.ts` of an honest package.
     pub(crate) honest: bool,
-    /// Omits the end marker.
+    /// Whether the end marker is omitted.
     pub(crate) no_end: bool,
     pub(crate) gzip: Gzip,
 }
@@ -464,21 +464,21 @@ pub(crate) struct Archive {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Entry {
     pub(crate) path: String,
-    /// The name's bytes, if they are not UTF-8.
+    /// The bytes of a name that is not UTF-8, in hexadecimal.
     pub(crate) path_hex: Option<String>,
-    /// `file` (default), `folder`, `symlink`, `hardlink`, `fifo`, `char`, `block`, `contiguous`, `pax`, `global`,
-    /// `long-name`, `long-link`, `sparse`, `end` (an end marker, although more comes), or one character.
+    /// `file` (default), `folder`, `symlink`, `hardlink`, `fifo`, `char`, `block`, `contiguous`, `pax`, `global`, `long-name`,
+    /// `long-link`, `sparse`, `end` (an end marker that more entries follow), or one character.
     pub(crate) kind: Option<String>,
     pub(crate) link: String,
     pub(crate) text: String,
     pub(crate) content: Option<Content>,
-    /// Records of a `pax` or `global` entry.
+    /// The records of a `pax` or `global` entry.
     pub(crate) pax: Vec<(String, String)>,
-    /// The size in the header, if it is false.
+    /// A false size for the header.
     pub(crate) size: Option<u64>,
-    /// Octal mode.
+    /// Mode in octal.
     pub(crate) mode: Option<String>,
-    /// Number of copies of the entry; `@@n@@` in `path` counts.
+    /// Number of copies of the entry; `@@n@@` in `path` is the index.
     pub(crate) times: Option<usize>,
 }
 
@@ -514,15 +514,15 @@ pub(crate) struct Reply {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
     pub(crate) content: Option<Content>,
-    /// Blocks of server-sent events, written one by one.
+    /// Blocks of server-sent events, each written separately.
     pub(crate) sse: Vec<String>,
-    /// Never ends the response.
+    /// Whether the response never ends.
     pub(crate) stall: bool,
-    /// Milliseconds between two bytes.
+    /// Delay in milliseconds between two bytes.
     pub(crate) drip_ms: Option<u64>,
-    /// Bytes in place of everything else.
+    /// Raw bytes to send instead of a response.
     pub(crate) raw: Option<String>,
-    /// Bytes that are repeated without end after the response.
+    /// Bytes to repeat endlessly after the response.
     pub(crate) endless: Option<String>,
 }
 
@@ -530,18 +530,18 @@ pub(crate) struct Reply {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Files {
-    /// Globs that match something.
+    /// Globs that have to match an item.
     pub(crate) exist: Vec<String>,
-    /// Globs that match nothing.
+    /// Globs that must not match any item.
     pub(crate) absent: Vec<String>,
-    /// Files to the text they contain.
+    /// Text that each file has to contain, by path.
     pub(crate) contain: BTreeMap<String, String>,
     pub(crate) not_contain: BTreeMap<String, String>,
-    /// Files to the whole of their text.
+    /// The whole text of each file, by path.
     pub(crate) equal: BTreeMap<String, String>,
-    /// Files to their octal mode.
+    /// Octal mode of each file, by path.
     pub(crate) mode: BTreeMap<String, String>,
-    /// Pairs of files with equal bytes.
+    /// Pairs of files that must have equal bytes.
     pub(crate) same: Vec<(String, String)>,
 }
 
@@ -578,7 +578,7 @@ fn check_steps(steps: &[Value]) -> Result<(), String> {
         match step {
             Step::Parallel { lists } => lists.iter().try_for_each(|list| check_steps(list))?,
             Step::Repeat { steps, .. } => check_steps(&steps)?,
-            // Names may stand for values there; those steps are parsed when they run.
+            // Names may be placeholders for values in these steps, so they are parsed when they run.
             Step::Each { .. } => {}
             Step::Include { name } => check_steps(&included(&name)?)?,
             _ => {}
@@ -587,14 +587,14 @@ fn check_steps(steps: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// Steps that several cases share.
+/// Returns the steps of `support/NAME.json`, which several cases share.
 pub(crate) fn included(name: &str) -> Result<Vec<Value>, String> {
     let path = folder().join("support").join(format!("{name}.json"));
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns `tests/attacks`.
+/// Returns the folder `tests/attacks`.
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks")
 }

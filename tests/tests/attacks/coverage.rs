@@ -1,4 +1,4 @@
-//! Checks the lists: every attack has a case, every guard has a red run, every named Rust test exists.
+//! Checks that the lists are complete: every attack has a case, every guard has a red run, and every cited Rust test exists.
 
 use crate::case::{self, Case};
 use libtest_mimic::{Failed, Trial};
@@ -14,11 +14,11 @@ type Cases = BTreeMap<String, (PathBuf, Case)>;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ids {
-    /// Class of each id.
+    /// Class of each attack id.
     cases: BTreeMap<String, String>,
-    /// Ids that have no case yet. Empty when the suite is complete.
+    /// Ids without a case; empty if the suite is complete.
     pending: BTreeSet<String>,
-    /// Guards that have no red run yet. Empty when the suite is complete.
+    /// Guards without a red run; empty if the suite is complete.
     pending_guards: BTreeSet<String>,
 }
 
@@ -55,7 +55,7 @@ fn ids() -> Result<Ids, String> {
     serde_json::from_str(&text).map_err(|error| format!("ids.json: {error}"))
 }
 
-/// Returns the id of a folder, which is an id or an id and a variant: `I01`, `I01-absolute`.
+/// Returns the attack id of a folder, whose name is an id, optionally with a variant: `I01`, `I01-absolute`.
 fn id_of(folder: &str) -> &str {
     folder.split_once('-').map_or(folder, |(id, _)| id)
 }
@@ -107,7 +107,7 @@ fn every_guard(lowered: &BTreeSet<String>) -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
-/// Checks that a reason is a sentence, and is present exactly where no guard falls.
+/// Checks that a reason is a sentence, and is present exactly in cases that lower no guard.
 fn red_runs(proofs: &[(String, bool, Option<String>)]) -> Vec<String> {
     let problem = |(id, is_guarded, reason): &(String, bool, Option<String>)| match (is_guarded, reason) {
         (true, None) => None,
@@ -121,7 +121,7 @@ fn red_runs(proofs: &[(String, bool, Option<String>)]) -> Vec<String> {
     proofs.iter().filter_map(problem).collect()
 }
 
-/// Words of the shortest meaningful reason.
+/// Minimum number of words in a meaningful reason.
 const SHORTEST_REASON: usize = 6;
 
 fn rust_tests(tests: &[String]) -> Result<Vec<String>, String> {
@@ -140,14 +140,14 @@ fn rust_tests(tests: &[String]) -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
-/// Returns whether a text has a function of this name with a test attribute, or a row of this name in a table of tests.
+/// Returns whether a source contains a function of this name with a test attribute, or a row of this name in a table of tests.
 fn is_test(text: &str, name: &str) -> bool {
-    // In a test binary without libtest a test is a line.
+    // In a test binary without libtest, each test is created on one line.
     if text.contains(&format!("Trial::test(\"{name}\"")) {
         return true;
     }
     let lines: Vec<&str> = text.lines().collect();
-    // The formatter breaks a long row.
+    // The formatter breaks long rows.
     let (row, broken) = (format!("(\"{name}\","), format!("\"{name}\","));
     let is_row = |line: &&str| line.trim_start().starts_with(&row) || line.trim() == broken;
     let has_table = text.contains("libtest_mimic::run") || text.contains("&[(&str, fn())]");

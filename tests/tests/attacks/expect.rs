@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 pub(crate) struct RunOutput {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// The output to a terminal.
+    /// Output of the terminal.
     pub(crate) screen: String,
 }
 
 impl RunOutput {
-    /// Returns the values that the extension reported: one member a line, after the word `@report`.
+    /// Returns the values that the extension reported: one member per line, after the word `@report`.
     pub(crate) fn reports(&self) -> Map<String, Value> {
         let mut reports = Map::new();
         for line in self.stderr.lines().chain(self.screen.lines()).chain(self.stdout.lines()) {
@@ -94,7 +94,7 @@ fn each(what: &str, lines: &[Value], wanted: &[Value], unwanted: &[Value]) -> Re
 /// Returns whether a value matches a pattern.
 ///
 /// Objects may have more members than the pattern, arrays have to have as many items. An object with one member that
-/// starts with `$` is a condition: `$contains` (words of a text, or an item of an array), `$lacks`, `$regex`, `$any`,
+/// starts with `$` is a condition: `$contains` (part of a text, or an item of an array), `$lacks`, `$regex`, `$any`,
 /// `$absent`, `$one_of`, `$not`, `$min`, `$max`, `$length`.
 pub(crate) fn matches(pattern: &Value, value: &Value) -> Result<(), String> {
     match (pattern, value) {

@@ -1,4 +1,4 @@
-//! Steps that make, change and check files.
+//! Steps that create, change and check files.
 
 use crate::archive;
 use crate::case::{Edit, Files, Write};
@@ -30,7 +30,7 @@ pub(crate) fn write(world: &World, step: &Write) -> Result<(), String> {
         rustix::fs::mknodat(rustix::fs::CWD, &path, kind, rustix::fs::Mode::from_raw_mode(0o644), 0)
             .map_err(|error| failed(&path)(error.into()))?;
     } else if step.socket {
-        // The file remains when the listener is dropped.
+        // The socket's file remains when the listener is dropped.
         std::os::unix::net::UnixListener::bind(&path).map_err(failed(&path))?;
     } else if let Some(size) = step.sparse {
         File::create(&path).and_then(|file| file.set_len(size)).map_err(failed(&path))?;
@@ -52,8 +52,8 @@ pub(crate) fn write(world: &World, step: &Write) -> Result<(), String> {
     }
 }
 
-/// Makes a component of a text: lines that begin with `(import` are the imports of its core module, the rest are items that it has
-/// beside the exports of the world.
+/// Builds a component from a text: lines that begin with `(import` are the imports of its core module, the other lines are items
+/// in addition to the exports of the world.
 pub(crate) fn component(path: &Path, imports: &BTreeMap<String, String>) -> Result<Vec<u8>, String> {
     let text = fs::read_to_string(path).map_err(failed(path))?;
     let (imported, items): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("(import"));
@@ -66,7 +66,7 @@ fn octal(mode: &str) -> Result<Permissions, String> {
     u32::from_str_radix(mode, 8).map(Permissions::from_mode).map_err(|error| format!("mode {mode}: {error}"))
 }
 
-/// Returns the files below the world that a glob matches, in order.
+/// Returns the files below the world that a glob matches, sorted.
 pub(crate) fn matching(world: &World, pattern: &str) -> Result<Vec<PathBuf>, String> {
     let literal = world.path(pattern);
     if fs::symlink_metadata(&literal).is_ok() {
@@ -91,7 +91,7 @@ pub(crate) fn matching(world: &World, pattern: &str) -> Result<Vec<PathBuf>, Str
     Ok(found)
 }
 
-/// Compiles globs in which `*` stays inside a component.
+/// Compiles globs in which `*` does not match `/`.
 pub(crate) fn globs<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<globset::GlobSet, String> {
     let mut set = globset::GlobSetBuilder::new();
     for pattern in patterns {

@@ -1,15 +1,15 @@
-//! Invariants of each run of `pi`, in every case (security.md 3.1).
+//! Checks the invariants of each run of `pi`, in every case (security.md 3.1).
 //!
-//! | | held |
+//! | | invariant |
 //! |---|---|
-//! | N1 | the session files parse, line by line, and every parent is there |
-//! | N2 | the ledgers verify and every call that started ended once |
-//! | N3 | where the case asks for a neighbour: it saw the whole session (`run.rs`) |
-//! | N4 | where the case says so: nothing outside pi's own files changed |
-//! | N5 | no process and no temporary file is left |
-//! | N6 | no canary in what was printed, logged, kept or sent |
-//! | N7 | no panic, no hang, no death by signal (`run.rs`) |
-//! | N8 | where the case says so: settings, trust, lock, grants and keys are the same bytes |
+//! | N1 | the session files parse, line by line, and every parent exists |
+//! | N2 | the ledgers verify, and every call that started finished exactly once |
+//! | N3 | if the case has a neighbour: it saw the whole session (`run.rs`) |
+//! | N4 | if the case lists it: no file except pi's own changed |
+//! | N5 | no process and no temporary file remains |
+//! | N6 | no canary was printed, logged, stored or sent |
+//! | N7 | no panic, no hang, no termination by a signal (`run.rs`) |
+//! | N8 | if the case lists it: settings, trust, lock, grants and keys are unchanged |
 
 use crate::case::Invariant;
 use crate::files;
@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// Files that `pi` may change when nothing may change.
+/// Files that `pi` may change even if nothing else may change.
 const OWN: &[&str] = &[
     "home/.pi/agent/sessions",
     "home/.pi/agent/sessions/**",
@@ -40,7 +40,7 @@ const OWN: &[&str] = &[
     "supervisor-*.json",
 ];
 
-/// Files that decide permissions, and installed packages.
+/// Files that decide permissions, and the installed packages.
 const STATE: &[&str] = &[
     "home/.pi/agent/*.json",
     "home/.pi/agent/pijs",
@@ -50,7 +50,7 @@ const STATE: &[&str] = &[
     "project/.npmrc",
 ];
 
-/// Runs `work`, which runs `pi`, and checks the invariants.
+/// Runs `work`, which starts `pi`, and checks the invariants.
 pub(crate) fn around(
     world: &World,
     may_change: &[String],
@@ -90,10 +90,10 @@ pub(crate) fn at_the_end(world: &World) -> Result<(), String> {
     }
 }
 
-/// Returns the JSON lines of all matching files; invalid lines are left out.
+/// Returns the JSON lines of all matching files. Invalid lines are left out.
 pub(crate) fn lines_of(world: &World, pattern: &str) -> Vec<Value> {
     let paths = files::matching(world, pattern).unwrap_or_default();
-    // Reading a pipe in place of one would block.
+    // Excludes other kinds of items: reading a pipe would block.
     let files = paths.into_iter().filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file()));
     let texts = files.filter_map(|path| fs::read(path).ok());
     texts
@@ -136,7 +136,7 @@ fn sessions_parse(world: &World) -> Result<(), String> {
 fn ledgers_hold(world: &World, killed: bool) -> Result<(), String> {
     for path in files::matching(world, "home/.pi/agent/logs/**/*.jsonl")? {
         let wrong = |why: String| format!("N2: {}: {why}", path.display());
-        // A file that an attack put in a ledger's place is no ledger, nor is an older part of one by itself.
+        // A file that an attack put in a ledger's place is not a ledger, and neither is an older part without its successor.
         let older = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.rsplit_once('.'));
         let is_file = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1);
         if !is_file || older.is_some_and(|(_, number)| number.parse::<u64>().is_ok()) {
@@ -168,7 +168,7 @@ fn nothing_in_temp(world: &World) -> Result<(), String> {
 fn no_canary(world: &World, ran: &Ran) -> Result<(), String> {
     let base64 = base64::engine::general_purpose::STANDARD;
     let words = world.canaries.all().into_iter().flat_map(|canary| [canary.to_owned(), base64.encode(canary)]);
-    // One automaton over all of them: the files of a case are read once.
+    // One automaton searches for all canaries, so that each file is read once.
     let words: Vec<String> = words.collect();
     let automaton = AhoCorasick::new(&words).map_err(|error| error.to_string())?;
     let leak = |text: &[u8]| automaton.find(text).map(|found| &words[found.pattern().as_usize()]);

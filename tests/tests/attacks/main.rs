@@ -1,9 +1,9 @@
-//! The attack suite: every case of `tests/attacks/` as it ships, and once more for each guard it names, with that
-//! guard down, when it has to fail.
+//! The attack suite. Runs every case of `tests/attacks/` against the shipped program, and again for each guard that the case
+//! names, with that guard lowered, when the case has to fail.
 //!
-//! `case` is the form of a `case.json`, `world` the disposable home and project of a run, `steps` executes the steps, `run`
-//! starts `pi-attacked`, `expect` compares, `invariants` checks every case, and `coverage` checks that the lists of attacks and
-//! guards are complete.
+//! `case` is the format of `case.json`, `world` the disposable home and project of a run. `steps` executes the steps, `run`
+//! starts `pi-attacked`, `expect` compares results, `invariants` checks every case, and `coverage` checks that the lists of
+//! attacks and guards are complete.
 
 mod archive;
 mod case;
@@ -24,19 +24,19 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// The variant of a case in one test.
+/// The variant of a case that one test runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Mode {
     pub(crate) policy: String,
     pub(crate) isolation: String,
     /// Names of lowered guards, separated by commas; empty for the shipped program.
     pub(crate) down: String,
-    /// Whether a hang is the expected failure, which gets a short limit.
+    /// Whether a hang is the expected failure, which has a short time limit.
     pub(crate) may_hang: bool,
 }
 
 fn main() -> ExitCode {
-    // Supervises one command, so that all its descendants become children of this process.
+    // As a supervisor, runs one command and adopts all its descendants.
     let mut argv = std::env::args_os().skip(1);
     if argv.next().is_some_and(|first| first == supervise::FLAG) {
         return supervise::main(argv);
@@ -82,7 +82,7 @@ fn trials_of(id: &str, folder: &Path, case: Arc<Case>) -> Vec<Trial> {
     trials
 }
 
-/// Runs the case with a guard down, in each mode until one fails.
+/// Runs the case with a guard lowered, in each mode until one fails.
 fn red(folder: &Path, case: &Case, guard: &Guard) -> Result<(), Failed> {
     let mut failures = Vec::new();
     for policy in &case.policies {

@@ -10,13 +10,13 @@ use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Factor for the limits of a case: only a hang reaches the product, also on a busy machine. Where a hang is the expected
-/// failure, with a guard down, the limits are those of the case.
+/// Factor for the time limits of a case, so that only a hang reaches them, even on a busy machine. If a hang is the expected
+/// failure of a lowered guard, the limits are not multiplied.
 const PATIENCE: u32 = 4;
-/// Time for descendants to end (N5), before [`patience`].
+/// Time that descendants have to exit (N5), before [`patience`] multiplies it.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Returns a limit of a case in this mode.
+/// Returns a time limit of a case in this mode.
 fn patience(world: &World, limit: Duration) -> Duration {
     if world.mode.may_hang { limit } else { limit * PATIENCE }
 }
@@ -25,11 +25,11 @@ fn patience(world: &World, limit: Duration) -> Duration {
 #[derive(Debug, Default)]
 pub(crate) struct Ran {
     pub(crate) said: RunOutput,
-    /// Whether the case ended it, so that calls may lack their end.
+    /// Whether the case killed the program, so that calls may lack their end.
     pub(crate) killed: bool,
 }
 
-/// Runs it and checks the expectations.
+/// Runs `pi` and checks the expectations.
 pub(crate) fn pi(world: &World, pi: &Pi) -> Result<Ran, String> {
     let mode = &world.mode;
     let expected = pi.expect_under.get(&mode.policy).or_else(|| pi.expect_under.get(&mode.isolation));
@@ -146,7 +146,7 @@ fn run(world: &World, pi: &Pi) -> Result<(Outcome, RunOutput), String> {
         .env("PATH", "/usr/bin:/bin")
         .env("HOME", world.path("home"))
         .env("XDG_CACHE_HOME", world.path("cache"))
-        // Downloads are limited to those of the case.
+        // Limits downloads to those of the case.
         .env("PIJS_WORDS", "own")
         .env("TMPDIR", world.path("tmp"))
         .env("ATTACK_CANARY", &world.canaries.env)
@@ -188,7 +188,7 @@ fn in_pipes(command: &mut Command, pi: &Pi) -> Result<RunOutput, String> {
     let spawned = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child: Child = spawned.map_err(|error| error.to_string())?;
     if let (Some(text), Some(mut pipe)) = (stdin, child.stdin.take()) {
-        // The program need not read its input.
+        // The program may exit without reading its input.
         let _ = pipe.write_all(text.as_bytes());
     }
     let unread = if pi.unread { child.stdout.take() } else { None };
@@ -200,14 +200,14 @@ fn in_pipes(command: &mut Command, pi: &Pi) -> Result<RunOutput, String> {
     Ok(RunOutput { stdout: text(output.stdout), stderr: text(output.stderr), screen: String::new() })
 }
 
-/// Opens a pseudo-terminal for input and standard error, and for standard output on request.
+/// Opens a pseudo-terminal for input and standard error, and for standard output if requested.
 fn at_a_terminal(command: &mut Command, terminal: &Terminal, stdin: Option<&str>) -> Result<RunOutput, String> {
     let pty = nix::pty::openpty(None, None).map_err(|error| format!("no pseudo-terminal: {error}"))?;
     let open = || pty.slave.try_clone().map(Stdio::from).map_err(|error| error.to_string());
     command.stdin(open()?).stderr(open()?);
     let out = if terminal.stdout { open()? } else { Stdio::piped() };
     let mut child = command.stdout(out).spawn().map_err(|error| error.to_string())?;
-    // Reading ends when no process holds the other side: neither this one nor the command, which keeps its own.
+    // Reading ends when no process holds the other side, so this process closes its handles.
     drop(pty.slave);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut pipe = child.stdout.take();

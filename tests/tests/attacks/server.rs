@@ -1,4 +1,4 @@
-//! Web servers of a case: scripted responses, recorded requests.
+//! Web servers of a case, with scripted responses and recorded requests.
 
 use crate::archive;
 use crate::case::Reply;
@@ -19,14 +19,14 @@ pub(crate) struct Server {
 }
 
 struct Shared {
-    /// Responses by path, in order; the last one repeats. `*` is any other path.
+    /// Responses by path, in order; the last one repeats. `*` matches any other path.
     replies: BTreeMap<String, Vec<Reply>>,
     folder: Option<PathBuf>,
     requests: Mutex<Vec<Value>>,
 }
 
 impl Server {
-    /// Starts a server; `folder` answers paths without `replies`.
+    /// Starts a server. Files in `folder` answer paths without `replies`.
     pub(crate) fn start(replies: BTreeMap<String, Vec<Reply>>, folder: Option<PathBuf>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
         let address = listener.local_addr().expect("bound");
@@ -43,7 +43,7 @@ impl Server {
         Self { address, shared }
     }
 
-    /// Starts a server with one text for all requests.
+    /// Starts a server that answers all requests with one text.
     pub(crate) fn speaking(text: &str) -> Self {
         let reply = Reply { body: text.to_owned(), ..Reply::default() };
         Self::start(BTreeMap::from([("*".to_owned(), vec![reply])]), None)
@@ -66,7 +66,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Wakes the accepting thread, which then ends.
+        // Wakes the accepting thread, which then exits.
         self.shared = Arc::new(Shared { replies: BTreeMap::new(), folder: None, requests: Mutex::default() });
         let _ = TcpStream::connect(self.address);
     }
@@ -121,7 +121,7 @@ fn serve(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
     answer(stream, &reply)
 }
 
-/// Returns a file below the folder; queries are ignored, and so are paths that leave it.
+/// Returns a file in the folder. Ignores queries, and paths that leave the folder.
 fn file(folder: &Path, path: &str) -> Option<Vec<u8>> {
     let path = path.split('?').next().unwrap_or(path).trim_start_matches('/');
     let inside = Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)));
@@ -167,7 +167,7 @@ fn answer(mut stream: &TcpStream, reply: &Reply) -> std::io::Result<()> {
         stream.flush()?;
     }
     if reply.stall {
-        // Ends when the client disconnects.
+        // Returns when the client disconnects.
         let _ = stream.read(&mut [0; 1]);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Snapshots of a tree of files, for comparison.
+//! Snapshots of a directory tree, for comparison.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Above this size a file is compared by its size and time alone.
+/// Maximum size of a file whose contents are compared, in bytes; larger files are compared by size and time.
 const HASHED: u64 = 64 << 20;
 
-/// Relative path to a description of the item.
+/// Description of each item, by relative path.
 pub(crate) type Snapshot = BTreeMap<String, String>;
 
-/// Returns everything below `root` that `leave_out` does not match.
+/// Returns all items below `root` that `leave_out` does not match.
 pub(crate) fn take(root: &Path, leave_out: &globset::GlobSet) -> Snapshot {
     let mut snapshot = Snapshot::new();
     walk(root, root, leave_out, &mut snapshot);

@@ -1,4 +1,4 @@
-//! Executes the steps of a case, one after the other.
+//! Executes the steps of a case in order.
 
 use crate::case::{self, Forged, Publish, RegistryReply, Step};
 use crate::server::Server;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Runs all steps; the error names the failed one.
+/// Runs all steps. The error names the failed step.
 pub(crate) fn all(world: &World, steps: &[Value]) -> Result<(), String> {
     list(world, steps, true)
 }
@@ -29,7 +29,7 @@ fn list(world: &World, steps: &[Value], alone: bool) -> Result<(), String> {
 fn one(world: &World, step: Step, alone: bool) -> Result<(), String> {
     match step {
         Step::Pi(pi) if alone => invariants::around(world, &pi.may_change, || run::pi(world, &pi)),
-        // Other steps change the world concurrently; the invariants are checked around all of them.
+        // Other steps change the world concurrently, so the invariants are checked around all of them.
         Step::Pi(pi) => run::pi(world, &pi).map(drop),
         Step::Write(write) => files::write(world, &write),
         Step::Edit(edit) => files::edit(world, &edit),
@@ -103,7 +103,8 @@ fn one(world: &World, step: Step, alone: bool) -> Result<(), String> {
     }
 }
 
-/// For the shipped program, the first failure counts. With a guard down, each variant has to fail.
+/// Runs the steps for each set of names. For the shipped program, the first failure counts. With a guard lowered, each variant
+/// has to fail.
 fn each(world: &World, of: Vec<Map<String, Value>>, steps: &[Value], alone: bool) -> Result<(), String> {
     let mut failures = Vec::new();
     let variants = of.len();

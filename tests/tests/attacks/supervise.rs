@@ -1,7 +1,7 @@
 //! Runs one command, and collects its remaining descendants.
 //!
-//! The test binary starts itself with [`FLAG`]; in that process every orphan below the command becomes a child, however often it
-//! forked and whatever session it made. So a process that outlives its `pi` is found and ended.
+//! The test binary starts itself with [`FLAG`]. Every orphan below the command becomes a child of that process, however often it
+//! forked and in any session. So a process that outlives its `pi` is found and killed.
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
 use serde::{Deserialize, Serialize};
@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 /// First argument of a supervisor.
 pub(crate) const FLAG: &str = "--supervise-one-command";
 
-/// The order to a supervisor.
+/// The arguments of a supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) report: PathBuf,
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
     pub(crate) deadline: Duration,
-    /// Time for descendants to end.
+    /// Time that descendants have to exit.
     pub(crate) grace: Duration,
     /// Sends `signal` when this file appears.
     pub(crate) kill_when_file: Option<PathBuf>,
-    /// Sends `signal` after this long.
+    /// Sends `signal` after this many microseconds.
     pub(crate) kill_after_us: Option<u64>,
     pub(crate) signal: i32,
 }
@@ -36,13 +36,13 @@ pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
     pub(crate) stuck: bool,
-    /// Whether the `kill` was sent.
+    /// Whether the signal was sent.
     pub(crate) killed: bool,
-    /// Command lines of remaining processes.
+    /// Command lines of processes that remained.
     pub(crate) left: Vec<String>,
 }
 
-/// Runs the command of the order in the next argument.
+/// Runs the command of the [`Order`] in the next argument.
 pub(crate) fn main(mut argv: impl Iterator<Item = OsString>) -> ExitCode {
     let order = argv.next().and_then(|order| serde_json::from_str::<Order>(order.to_str()?).ok());
     let Some(order) = order else { return ExitCode::from(97) };
@@ -63,7 +63,7 @@ fn supervise(order: &Order) -> std::io::Result<Outcome> {
     let started = Instant::now();
     let mut outcome = Outcome::default();
     let status = loop {
-        // Reaps ended orphans; the child itself is left to `try_wait`.
+        // Reaps exited orphans; `try_wait` reaps the child itself.
         if let Some(status) = child.try_wait()? {
             break status;
         }
@@ -106,7 +106,7 @@ fn reap() {
     while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
 }
 
-/// Kills until no process is left: each death makes its children ours.
+/// Kills until no process remains: each death makes its children ours.
 fn end_all() {
     for _ in 0..1_000 {
         let left = children();

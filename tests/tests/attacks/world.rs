@@ -4,13 +4,13 @@
 //! WORLD/project/     working folder of pi                        @@project@@
 //! WORLD/home/        HOME; pi's own folder is home/.pi/agent      @@home@@ @@agent@@
 //! WORLD/tmp/         TMPDIR                                       @@tmp@@
-//! WORLD/outside/     belongs to nobody who runs here              @@outside@@
-//! WORLD/extension/   the files of the case, beside attack.ts      @@extension@@
-//! WORLD/cache/       artifacts; starts as a copy of a warm one    @@cache@@
+//! WORLD/outside/     a folder that no run may access              @@outside@@
+//! WORLD/extension/   the files of the case, and attack.ts      @@extension@@
+//! WORLD/cache/       artifacts; starts as a copy of a warm cache    @@cache@@
 //! ```
 //!
-//! A canary is a value that must not leak: in the environment, in files outside, in pi's `auth.json`, on a server of loopback.
-//! `invariants.rs` searches everything that a run may have written.
+//! A canary is a value that must not leak: in the environment, in files outside, in pi's `auth.json`, on a loopback server.
+//! `invariants.rs` searches all files that a run may have written.
 
 use crate::Mode;
 use crate::case::{self, Case};
@@ -41,11 +41,11 @@ struct State {
 
 /// Values that must not leak.
 pub(crate) struct Canaries {
-    /// In the environment variable `ATTACK_CANARY`.
+    /// Value of the environment variable `ATTACK_CANARY`.
     pub(crate) env: String,
-    /// In `outside/secret.txt` and `home/.ssh/id_ed25519`.
+    /// Content of `outside/secret.txt` and `home/.ssh/id_ed25519`.
     pub(crate) file: String,
-    /// In pi's `auth.json`.
+    /// A credential in pi's `auth.json`.
     pub(crate) auth: String,
     /// The response of the server `@@server.canary@@`, which no grant allows.
     pub(crate) server: String,
@@ -65,7 +65,7 @@ impl Canaries {
     }
 }
 
-/// Returns an unpredictable byte: the hasher's keys are random for each instance.
+/// Returns an unpredictable byte, from the random keys of a new hasher.
 fn uuid_byte() -> u8 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish().to_le_bytes()[0]
@@ -139,17 +139,17 @@ impl World {
         ]
     }
 
-    /// Returns a path of a case: absolute, or below the world.
+    /// Resolves a path of a case, which is absolute or relative to the world.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.root().join(path)
     }
 
-    /// Sets the text that `@@name@@` stands for.
+    /// Sets the text that replaces `@@name@@`.
     pub(crate) fn set(&self, name: &str, value: &str) {
         self.set_value(name, Value::from(value));
     }
 
-    /// Sets a value other than text: a string that is `@@name@@` and nothing else becomes that value.
+    /// Sets a value other than text, which replaces a string that consists of `@@name@@` alone.
     pub(crate) fn set_value(&self, name: &str, value: Value) {
         self.state().names.insert(name.to_owned(), value);
     }
@@ -167,7 +167,7 @@ impl World {
         state.servers.get(name).map(Server::requests).ok_or_else(|| format!("no server is called {name}"))
     }
 
-    /// Replaces `@@name@@` by its value; unknown names stay.
+    /// Replaces each `@@name@@` with its value; unknown names stay.
     pub(crate) fn fill(&self, text: &str) -> String {
         if !text.contains("@@") {
             return text.to_owned();
@@ -182,17 +182,17 @@ impl World {
         filled
     }
 
-    /// Returns the value of a string that is one name and nothing else.
+    /// Returns the value of a string that consists of one name alone.
     fn whole(&self, text: &str) -> Option<Value> {
         let name = text.strip_prefix("@@")?.strip_suffix("@@")?;
         self.state().names.get(name).cloned()
     }
 
-    /// Replaces names in every string of a value, keys included.
+    /// Replaces names in every string of a value, including keys.
     pub(crate) fn fill_value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => match self.whole(text) {
-                // A value may contain names of its own.
+                // A value may contain names itself.
                 Some(Value::String(text)) => Value::String(self.fill(&text)),
                 Some(value) => self.fill_value(&value),
                 None => Value::String(self.fill(text)),
@@ -205,7 +205,7 @@ impl World {
         }
     }
 
-    /// Adds a text to the output of a failure.
+    /// Adds a text to the report of a failure.
     pub(crate) fn note(&self, text: &str) {
         let mut state = self.state();
         if state.transcript.len() < 64 << 10 {
@@ -219,7 +219,7 @@ impl World {
         text.replace(&self.root().display().to_string(), "WORLD")
     }
 
-    /// Returns a number that no other run of this world has.
+    /// Returns a number that is unique among the runs of this world.
     pub(crate) fn next_run(&self) -> usize {
         let mut state = self.state();
         state.runs += 1;
@@ -256,7 +256,7 @@ pub(crate) fn copy_tree(from: &Path, to: &Path, change: &dyn Fn(Vec<u8>) -> Vec<
     Ok(())
 }
 
-/// Returns a cache with pi's own modules in it, made by an honest run with every guard up.
+/// Returns a cache that contains pi's own modules, written by an honest run with every guard active.
 fn warm_cache() -> Result<&'static Path, String> {
     static WARM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let warm = WARM.get_or_init(|| {

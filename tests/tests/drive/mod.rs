@@ -9,7 +9,7 @@ use std::process::Command;
 /// The isolations that this system supports.
 pub(crate) const ISOLATIONS: &[&str] = if cfg!(target_os = "linux") { &["process", "thread"] } else { &["thread"] };
 
-/// Returns whether tests that need packages of pi are left out, since the registry cannot be reached.
+/// Returns whether to skip tests that need packages of pi, since the registry cannot be reached.
 pub(crate) fn is_offline() -> bool {
     std::env::var_os(OFFLINE).is_some_and(|value| !value.is_empty())
 }
@@ -19,7 +19,8 @@ pub(crate) fn fixtures(folder: &str) -> PathBuf {
     pijs_testkit::fixture(folder)
 }
 
-/// Plays a scenario and returns its trace. The prompt has PiJS's own texts: pi's are compared where its package can be fetched.
+/// Plays a scenario and returns its trace. The prompt uses PiJS's own texts; tests that can fetch pi's package compare pi's
+/// texts.
 #[track_caller]
 pub(crate) fn drive(scenario: &Path, isolation: &str, options: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_pi-attacked"))
@@ -36,7 +37,7 @@ pub(crate) fn drive(scenario: &Path, isolation: &str, options: &[&str]) -> Value
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{scenario}: {error}\n{stderr}"))
 }
 
-/// Returns a description of the differences between two traces.
+/// Describes the differences between two traces.
 pub(crate) fn differences(expected: &Value, actual: &Value) -> Vec<String> {
     compare(expected, actual, &Options::default()).iter().map(ToString::to_string).collect()
 }

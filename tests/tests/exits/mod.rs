@@ -1,4 +1,4 @@
-//! Checks that apply to every run of a program, whatever fails.
+//! Checks that apply to every run of a program, whatever fault occurs.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Output;
@@ -8,7 +8,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Checks that it ended by itself, and with a message if it failed.
+/// Checks that the program exited by itself, with a message if it failed.
 pub(crate) fn in_order(output: &Output, case: &str) {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.signal(), None, "{case}: {stderr}");

@@ -1,4 +1,4 @@
-//! Q44: sessions that exceed the memory of the process, or of a realm.
+//! Q44: sessions that exceed the memory of the process or of a realm.
 
 use pijs_agent::{AgentControl, NoState, StateSink};
 use pijs_connectors::ports::{SessionCall, SessionOp, SessionPort};
@@ -14,21 +14,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// A session of messages with this many characters each.
+/// A session of messages with a fixed number of characters each.
 struct Shape {
     entries: usize,
     characters: usize,
-    /// Length of one in the middle.
+    /// Number of characters of one message in the middle.
     largest: usize,
     /// Number of messages after a compaction that keeps two earlier ones; `None` without a compaction.
     after: Option<usize>,
 }
 
-/// CI's version of a gigabyte in a million entries.
+/// A smaller version, for CI, of a gigabyte in a million entries.
 const LONG: Shape = Shape { entries: 30_000, characters: 2_000, largest: 50_000_000, after: Some(50) };
 const NIGHTLY: Shape = Shape { entries: 1_000_000, characters: 1_000, ..LONG };
 
-/// Memory of a session in addition to twice its largest entry: bytes of index for each entry, and the program's base.
+/// Memory that a session may use in addition to twice its largest entry: index bytes per entry, and the program's base.
 const INDEX: usize = 160;
 const ANYWAY: usize = 8 << 20;
 
@@ -55,7 +55,7 @@ fn write(shape: &Shape, path: &Path) {
     file.flush().expect("space");
 }
 
-/// Returns a session with a megabyte per entry.
+/// Returns a session of entries with one megabyte each.
 fn of_megabytes(megabytes: usize, folder: &Path) -> PathBuf {
     let path = folder.join("s.jsonl");
     write(&Shape { entries: megabytes, characters: 1 << 20, largest: 1 << 20, after: None }, &path);
@@ -66,14 +66,14 @@ fn open(path: &Path) -> Session {
     Session::open(path, Path::new("/w"), Ambient::system()).expect("a session")
 }
 
-/// Returns the peak memory of this process.
+/// Returns the peak memory of this process in bytes.
 fn most_in_use() -> usize {
     let status = fs::read_to_string("/proc/self/status").expect("a /proc");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a size");
     line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
 }
 
-/// A session is opened and continued in the memory of its index.
+/// A session is opened and continued with memory for its index only.
 #[expect(clippy::print_stderr, reason = "how long it took is what a reader of the long form wants to know")]
 #[cfg(target_os = "linux")]
 pub(crate) fn a_long_session_is_not_held() -> bool {
@@ -97,7 +97,7 @@ pub(crate) fn a_long_session_is_not_held() -> bool {
     more <= most
 }
 
-/// An entry that is read again is the original one, or an error.
+/// An entry that is read again is unchanged, or reading it is an error.
 pub(crate) fn a_reread_entry_is_unchanged_or_an_error() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let path = of_megabytes(40, folder.path());
@@ -136,7 +136,7 @@ impl StateSink for Counted {
     }
 }
 
-/// Realms keep a copy of the entries that they read, and there are many realms.
+/// Realms get only a part of a long session: they copy the entries that they read, and there are many realms.
 pub(crate) fn a_realm_is_shown_a_part() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let shown = Arc::new(Counted::default());
@@ -146,7 +146,7 @@ pub(crate) fn a_realm_is_shown_a_part() -> bool {
     shown.bytes.load(Ordering::Relaxed) <= 16 << 20
 }
 
-/// An extension that requests more than it can hold gets an error; a single entry it gets.
+/// An extension that requests more entries than fit into its memory gets an error, but it gets a single entry.
 pub(crate) fn a_realm_is_not_given_more_than_it_holds() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let control = AgentControl::new(open(&of_megabytes(70, folder.path())), Arc::new(NoState), Ambient::system());

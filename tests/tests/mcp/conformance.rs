@@ -1,7 +1,7 @@
 //! The client scenarios of the protocol's own suite, `@modelcontextprotocol/conformance`.
 //!
-//! `fixtures/mcp/conformance` pins the packages by version and sha512, and has the client that runs pi, and the baseline. The
-//! suite needs Node 22; without it, or where the registry cannot be reached, the test prints so and checks nothing.
+//! `fixtures/mcp/conformance` pins the packages by version and sha512, and contains the client that runs pi, and the baseline.
+//! The suite needs Node 22. Without it, or if the registry cannot be reached, the test prints a notice and checks nothing.
 
 use crate::World;
 use crate::real::{node, packages, say};
@@ -16,7 +16,7 @@ fn version(node: &std::path::Path) -> Option<u32> {
 }
 
 #[test]
-fn client_scenarios_end_as_the_baseline_says() {
+fn client_scenarios_match_the_baseline() {
     let Some(node) = node().filter(|node| version(node) >= Some(OLDEST_NODE)) else {
         return say("there is no Node 22");
     };

@@ -1,4 +1,4 @@
-//! Servers of extensions and packages, the command `/mcp`, and the section of the prompt.
+//! Tests servers of extensions and packages, the command `/mcp`, and the section of the prompt.
 
 use crate::{SERVER, World, echo};
 use pijs_testkit::registry::Registry;
@@ -7,14 +7,14 @@ use std::fs;
 use std::path::PathBuf;
 
 impl World {
-    /// Returns a model that gets no request.
+    /// Returns a model that receives no request.
     fn idle_model(&self) -> String {
         let reply = json!({"events": [{"text": "hi"}], "stop": "end_turn"});
         fs::write(self.at("idle.jsonl"), format!("{reply}\n")).expect("written");
         format!("script:{}", self.at("idle.jsonl").display())
     }
 
-    /// Adds an extension of the user.
+    /// Writes an extension of the user.
     fn extension(&self, name: &str, body: &str) -> PathBuf {
         let path = self.at("home/.pi/agent/extensions").join(format!("{name}.ts"));
         fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
@@ -30,7 +30,7 @@ impl World {
     }
 }
 
-/// Code that registers a server.
+/// Returns code that registers a server.
 fn registers(name: &str, config: Value) -> String {
     format!("pi.registerMcpServer({name:?}, {config});")
 }
@@ -40,7 +40,7 @@ fn good() -> Value {
 }
 
 #[test]
-fn an_extension_adds_a_server_that_holds_what_the_extension_holds() {
+fn an_extensions_server_has_the_extensions_permissions() {
     let world = World::new();
     world.extension("adds", &registers("s", good()));
     let (ran, texts) = world.session(&[echo("x")], &["--allow", "mcp"]);
@@ -52,14 +52,14 @@ fn an_extension_adds_a_server_that_holds_what_the_extension_holds() {
     let ledger = world.ledger();
     let of_call = ledger.lines().find(|line| line.contains("host_call.start") && line.contains("\"method\":\"mcp\""));
     assert!(of_call.is_some_and(|line| line.contains("adds.ts") && !line.contains("\"mcp:s\"")), "{of_call:?}");
-    // A server of the user's file takes precedence.
+    // A server in the user's file takes precedence.
     world.servers(json!({"s": {"command": SERVER, "args": ["good"], "enabled": false}}));
     let (_, texts) = world.session(&[echo("x")], &["--allow", "exec", "--allow", "mcp"]);
     assert!(texts[0].contains("not found"), "{texts:?}");
 }
 
 #[test]
-fn servers_of_extensions_come_and_go_while_the_session_goes_on() {
+fn servers_of_extensions_are_added_and_removed_during_a_session() {
     let world = World::new();
     let late = registers("late", good());
     let code = format!(
@@ -86,7 +86,7 @@ fn servers_of_extensions_come_and_go_while_the_session_goes_on() {
         let all = format!("{}\n{}\n{}", ran.stdout, ran.stderr, world.ledger());
         assert!(all.replace("\\\"", "\"").contains(wanted), "{wanted}: {all}");
     }
-    // No server is connected where the built-in support is disabled, or replaced by an extension.
+    // No server is connected if the built-in support is disabled, or replaced by an extension.
     let file = world.extension("adds", &registers("s", good()));
     let named = file.display().to_string();
     let ran = world.pi(&["-p", "hi", "--model", &model, "--no-extensions", "-e", &named]);
@@ -132,7 +132,7 @@ fn the_prompt_names_servers_whose_tools_are_searched_for() {
 }
 
 #[test]
-fn a_package_with_javascript_a_component_and_a_server_is_asked_about_once_and_told_alike() {
+fn a_package_with_javascript_a_component_and_a_server_has_one_prompt() {
     let world = World::new();
     let package = world.at("three");
     fs::create_dir_all(&package).expect("folders");
@@ -146,7 +146,7 @@ fn a_package_with_javascript_a_component_and_a_server_is_asked_about_once_and_to
     fs::write(package.join("package.json"), manifest.to_string()).expect("written");
     let path = package.display().to_string();
 
-    // Without a user all requests are listed, and none is granted.
+    // Without a terminal, all requests are listed and none is granted.
     let ran = world.pi(&["install", &path]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stderr.contains("use tools of MCP servers: s/*") && ran.stderr.contains("run"), "{}", ran.stderr);
@@ -157,7 +157,7 @@ fn a_package_with_javascript_a_component_and_a_server_is_asked_about_once_and_to
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let (ran, texts) = world.session(&[echo("x")], &[]);
     assert_eq!(texts, ["again: x"], "{}", ran.stderr);
-    // The component judges the model's text, in a realm of its own.
+    // The component judges the model's text in a separate realm.
     let said = |text: &str| json!({"events": [{"text": text}], "stop": "end_turn"}).to_string();
     fs::write(world.at("model.jsonl"), format!("{}\n{}\n", said("# a heading"), said("plain"))).expect("written");
     let model = format!("script:{}", world.at("model.jsonl").display());
@@ -181,7 +181,7 @@ fn a_package_with_javascript_a_component_and_a_server_is_asked_about_once_and_to
 }
 
 #[test]
-fn a_package_that_brings_servers_and_no_code_is_installed_and_asked_about() {
+fn a_package_with_servers_and_no_code_is_installed_after_a_prompt() {
     let world = World::new();
     let package = world.at("only");
     fs::create_dir_all(&package).expect("folders");
@@ -209,7 +209,7 @@ fn a_package_that_brings_servers_and_no_code_is_installed_and_asked_about() {
     assert!(explained.contains("allowed  use tools of MCP servers: s/*"), "{explained}");
     assert!(world.ledger().contains("\"method\":\"mcp\""));
 
-    // Another program is another question, though the package is the same.
+    // A changed program needs a new permission, even if the package is the same.
     fs::write(package.join("package.json"), manifest("changed").to_string()).expect("written");
     let (ran, texts) = world.session(&[echo("x")], &[]);
     assert!(texts[0].contains("not found") && ran.stderr.contains("exec"), "{texts:?} {}", ran.stderr);
@@ -219,9 +219,9 @@ fn a_package_that_brings_servers_and_no_code_is_installed_and_asked_about() {
 fn a_server_of_an_installed_package_starts_in_an_empty_folder() {
     let world = World::new();
     let registry = Registry::start();
-    // The question of an install shows them whole, so paths are short.
+    // Paths are short, because the prompt of an installation shows them whole.
     std::os::unix::fs::symlink(SERVER, world.at("m")).expect("a link");
-    // The one question is about the program as it starts: with its variables, and with the file where it will lie.
+    // The prompt shows the program as it will start: with its variables, and with the path where its file will be installed.
     let entry = json!({
         "command": "/bin/sh", "args": ["./serve.sh"], "exposure": "direct", "timeout": 3,
         "env": {"OUT": world.at("project/out"), "SERVER": world.at("m")},
@@ -248,7 +248,7 @@ fn a_server_of_an_installed_package_starts_in_an_empty_folder() {
 }
 
 #[test]
-fn the_user_is_told_which_servers_an_extension_leaves_unused() {
+fn servers_that_an_extension_leaves_unused_are_reported() {
     let world = World::with("good");
     world.extension("adapter", "pi.registerCommand('mcp', { handler: async () => {} });");
     let (ran, texts) = world.session(&[echo("x")], &["--allow", "mcp"]);
@@ -258,7 +258,7 @@ fn the_user_is_told_which_servers_an_extension_leaves_unused() {
     for words in ["adapter.ts", "mcp.json are not used: s.", "pi remove", ".mcp.json of the project"] {
         assert!(notice.contains(words), "{words}: {notice}");
     }
-    // Without a server in the file there is nothing to tell.
+    // Without a server in the file, there is no notice.
     fs::remove_file(world.at("home/.pi/agent/mcp.json")).expect("removed");
     let (ran, _) = world.session(&[], &[]);
     assert!(!ran.stderr.contains("registers /mcp"), "{}", ran.stderr);

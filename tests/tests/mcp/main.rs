@@ -1,5 +1,5 @@
-//! MCP servers in a session of the whole program: their tools for the model, prompts and stored answers, and servers that
-//! misbehave.
+//! Tests MCP servers in a session of the whole program: their tools for the model, permission prompts and stored answers, and
+//! misbehaving servers.
 
 #![cfg(target_os = "linux")]
 
@@ -34,7 +34,7 @@ impl World {
         world
     }
 
-    /// Returns a world whose user has a server `s` in a mode.
+    /// Returns a world whose user has a server `s` that runs in the given mode.
     fn with(mode: &str) -> Self {
         let world = Self::new();
         world.servers(json!({"s": {"command": SERVER, "args": [mode], "timeout": 3}}));
@@ -45,7 +45,7 @@ impl World {
         self.0.path().join(name)
     }
 
-    /// Writes the user's file; tools are direct unless the entry says otherwise.
+    /// Writes the user's file. Tools are direct unless the entry says otherwise.
     fn servers(&self, servers: Value) {
         fs::write(self.at("home/.pi/agent/mcp.json"), direct(servers).to_string()).expect("written");
     }
@@ -77,8 +77,7 @@ impl World {
         self.pi_without(args, None)
     }
 
-    /// Runs a session in which the model makes these calls, one after the other, and replies `done`. Returns the texts of the
-    /// calls' results.
+    /// Runs a session in which the model makes these calls in order and replies `done`. Returns the texts of the calls' results.
     fn session(&self, calls: &[(&str, Value)], more: &[&str]) -> (Ran, Vec<String>) {
         self.session_without(calls, more, None)
     }
@@ -152,7 +151,7 @@ fn a_granted_tool_is_called_and_recorded() {
 }
 
 #[test]
-fn a_tool_that_nobody_granted_is_refused_and_only_what_was_granted_passes() {
+fn only_granted_tools_are_called() {
     let world = World::with("good");
     let (_, texts) = world.session(&[echo("x")], &[]);
     assert!(texts[0].contains("capability `mcp`"), "{texts:?}");
@@ -162,13 +161,13 @@ fn a_tool_that_nobody_granted_is_refused_and_only_what_was_granted_passes() {
     assert!(texts[1].contains("capability `mcp`"), "{texts:?}");
     let (_, texts) = world.session(&[echo("x")], &["--allow", "mcp", "--deny", "mcp"]);
     assert!(texts[0].contains("policy"), "{texts:?}");
-    // The server's own annotations change nothing: `echo` claims that it only reads.
+    // The server's own annotations have no effect: `echo` claims to be read-only.
     let (_, texts) = world.session_without(&calls, &["--allow", "mcp:s/echo"], Some("mcp.scope"));
     assert_eq!(texts[1], "it went wrong", "without the check any tool passes, so the check is needed");
 }
 
 #[test]
-fn an_answer_is_kept_for_this_program_and_taken_back() {
+fn a_stored_answer_applies_to_one_program_until_revoked() {
     let world = World::with("good");
     let granted = world.pi(&["ext", "grants", "allow", "mcp:s", "mcp:s/echo"]);
     assert_eq!(granted.code, Some(0), "{}", granted.stderr);
@@ -190,7 +189,7 @@ fn an_answer_is_kept_for_this_program_and_taken_back() {
 }
 
 #[test]
-fn no_server_is_started_where_nobody_wants_one() {
+fn disabled_or_hidden_servers_are_not_started() {
     let world = World::with("good");
     for more in [&["--no-mcp"][..], &["--no-extensions"]] {
         let (ran, texts) = world.session(&[echo("x")], more);
@@ -204,7 +203,7 @@ fn no_server_is_started_where_nobody_wants_one() {
 }
 
 #[test]
-fn a_projects_servers_count_once_it_is_trusted_and_start_once_that_is_granted() {
+fn a_projects_servers_need_trust_and_a_grant_to_start() {
     let world = World::new();
     world.project_servers(json!({"s": {"command": SERVER, "args": ["good"], "env": {"GIVEN": "${TOKEN_OF_USER}"}}}));
     assert!(world.session(&[echo("x")], &["--allow", "mcp"]).1[0].contains("not found"), "it is not trusted");
@@ -289,7 +288,7 @@ fn resources_and_prompts_are_reached_under_the_same_capability() {
 }
 
 #[test]
-fn servers_that_misbehave_end_alone() {
+fn a_misbehaving_server_affects_no_other() {
     for (mode, wanted) in [
         ("hang", "no answer to the handshake"),
         ("die", "no licence found"),
@@ -314,7 +313,7 @@ fn servers_that_misbehave_end_alone() {
 }
 
 #[test]
-fn calls_that_a_server_does_not_answer_rightly_fail_alone() {
+fn a_call_with_an_invalid_answer_fails_alone() {
     for (mode, wanted) in [
         ("dies-when-called", "ended with code 9"),
         ("wrong-answer", "the result of another method"),
@@ -337,7 +336,7 @@ fn a_server_that_fails_again_and_again_is_quarantined() {
 }
 
 #[test]
-fn too_many_tools_and_names_that_grants_cannot_say_are_left_out() {
+fn excess_tools_and_names_that_grants_cannot_express_are_left_out() {
     let world = World::with("many");
     let listed = world.pi(&["mcp", "list", "--probe", "--json"]);
     let servers: Value = serde_json::from_str(&listed.stdout).expect("JSON");
@@ -350,7 +349,7 @@ fn too_many_tools_and_names_that_grants_cannot_say_are_left_out() {
 }
 
 #[test]
-fn tools_that_say_something_else_are_left_out_until_somebody_agrees() {
+fn tools_with_changed_descriptions_are_left_out_until_accepted() {
     let program = World::new();
     let (server, mode) = (program.at("server"), program.at("mode"));
     fs::write(&server, format!("#!/bin/sh\nexec {SERVER} $(cat {})\n", mode.display())).expect("written");
@@ -368,7 +367,7 @@ fn tools_that_say_something_else_are_left_out_until_somebody_agrees() {
     assert_eq!(world.session_without(&[echo("x")], &allowed, Some("mcp.pins")).1, ["again: x"], "the check is needed");
     assert_eq!(world.pi(&["mcp", "accept", "s"]).code, Some(0));
     assert_eq!(world.session(&[echo("x")], &allowed).1, ["again: x"]);
-    // Another program that says the same.
+    // A different program with the same output.
     fs::write(&server, format!("#!/bin/sh\n# changed\nexec {SERVER} changed\n")).expect("written");
     let (ran, texts) = world.session(&[echo("x")], &allowed);
     assert!(texts[0].contains("not found") && ran.stderr.contains("its program changed"), "{texts:?} {}", ran.stderr);
@@ -382,7 +381,7 @@ fn tools_that_say_something_else_are_left_out_until_somebody_agrees() {
 }
 
 #[test]
-fn commands_change_the_file_and_say_what_to_do() {
+fn commands_change_the_file_and_name_the_next_step() {
     let world = World::new();
     assert_eq!(world.pi(&["mcp", "add", "s", "--env", "A=1", "--", SERVER, "good"]).code, Some(0));
     assert_eq!(
@@ -411,7 +410,7 @@ fn commands_change_the_file_and_say_what_to_do() {
 }
 
 #[test]
-fn a_server_asks_the_model_once_that_is_granted_and_no_user_where_there_is_none() {
+fn a_servers_requests_need_a_grant_for_the_model_and_a_terminal_for_the_user() {
     let world = World::with("good");
     let call = |name: &str| json!({"tool_call": {"id": "call", "name": name, "arguments": "{}"}});
     let run = |tool: &str, replies: &[&str], more: &[&str]| {
@@ -434,7 +433,8 @@ fn a_server_asks_the_model_once_that_is_granted_and_no_user_where_there_is_none(
     assert!(!said.contains("Accept"), "{said}");
 }
 
-/// Starts a server of Streamable HTTP: JSON for requests, nothing for notifications. `status` is that of all responses.
+/// Starts a server with Streamable HTTP that sends JSON for requests and an empty body for notifications. All responses have
+/// `status`.
 fn http_server(status: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -511,7 +511,7 @@ fn a_server_at_an_address_is_reached_through_the_gate() {
     let (ran, texts) = world.session(&[echo("x")], &["--allow", "mcp"]);
     assert_eq!(texts, ["over http with correct-horse-battery: \"x\""], "{}", ran.stderr);
     assert!(world.ledger().contains("\"capability\":\"http\""));
-    // A project's file reaches nothing without a grant.
+    // A server in a project's file cannot be used without a grant.
     let world = World::new();
     world.project_servers(entry);
     let (ran, texts) = world.session(&[echo("x")], &["--approve", "--allow", "mcp", "--allow", "env:TOKEN_OF_USER"]);
@@ -519,7 +519,7 @@ fn a_server_at_an_address_is_reached_through_the_gate() {
 }
 
 #[test]
-fn a_server_at_an_address_that_refuses_is_named_with_what_to_do() {
+fn a_remote_server_that_refuses_is_reported_with_a_hint() {
     let world = World::new();
     world.servers(json!({"s": {"url": format!("http://127.0.0.1:{}/mcp", http_server("500 Broken"))}}));
     let (ran, _) = world.session(&[], &["--allow", "mcp"]);

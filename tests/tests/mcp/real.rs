@@ -1,7 +1,7 @@
-//! Third-party servers: three of the protocol's own, from npm.
+//! Tests third-party servers: three of the protocol's own, from npm.
 //!
-//! `fixtures/mcp/servers/lock.json` pins the packages by version and sha512. Without Node, or where the registry cannot be
-//! reached, the tests print so and check nothing; `PIJS_CONFORMANCE_OFFLINE=1` skips them.
+//! `fixtures/mcp/servers/lock.json` pins the packages by version and sha512. Without Node, or if the registry cannot be reached,
+//! the tests print a notice and check nothing; `PIJS_CONFORMANCE_OFFLINE=1` skips them.
 
 use crate::World;
 use pijs_packages::{InstallCode, NpmConfig, PinnedPackage, TarballCache};
@@ -18,7 +18,7 @@ pub(crate) fn node() -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join("node")).find(|program| program.is_file())
 }
 
-/// Returns a folder with the packages of a fixture; `None` where the registry cannot be reached.
+/// Returns a folder with the packages of a fixture; `None` if the registry cannot be reached.
 pub(crate) fn packages(fixture: &str) -> Option<tempfile::TempDir> {
     if std::env::var_os("PIJS_CONFORMANCE_OFFLINE").is_some() {
         return None;
@@ -56,7 +56,7 @@ pub(crate) fn packages(fixture: &str) -> Option<tempfile::TempDir> {
 }
 
 #[test]
-fn servers_of_the_protocol_do_their_work() {
+fn the_protocols_own_servers_work() {
     let Some(node) = node() else { return say("there is no Node") };
     let Some(packages) = packages("servers") else { return };
     let world = World::new();

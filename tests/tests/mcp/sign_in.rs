@@ -1,4 +1,4 @@
-//! Sign-in to a remote server, against an authorization server on the loopback interface.
+//! Tests the sign-in to a remote server, with an authorization server on the loopback interface.
 
 use crate::{Ran, World, answer, echo, request};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ struct Authority {
     /// The valid access token.
     access: String,
     refresh: String,
-    /// Members of its metadata, and of the server's, in the place of the honest ones.
+    /// Members that replace those of the authorization server's metadata, and, in `about`, of the server's.
     metadata: Value,
     about: Value,
     /// Challenges by code.
@@ -52,7 +52,7 @@ fn authority() -> (u16, Shared) {
     (port, shared)
 }
 
-/// Returns the response to a request: status, further headers, text.
+/// Returns the response to a request: status, additional headers, body.
 fn authorized(shared: &Shared, port: u16, head: &str, body: &[u8]) -> (&'static str, String, String) {
     let mut state = shared.lock().expect("held for moments");
     let origin = format!("http://127.0.0.1:{port}");
@@ -109,7 +109,7 @@ fn authorized(shared: &Shared, port: u16, head: &str, body: &[u8]) -> (&'static 
     }
 }
 
-/// Members of one object in the place of those of another.
+/// Replaces members of one object with those of another.
 fn merged(mut honest: Value, other: &Value) -> Value {
     for (key, value) in other.as_object().into_iter().flatten() {
         honest[key] = value.clone();
@@ -117,7 +117,7 @@ fn merged(mut honest: Value, other: &Value) -> Value {
     honest
 }
 
-/// Returns a member of a query, decoded.
+/// Returns a decoded member of a query.
 fn query(text: &str, name: &str) -> Option<String> {
     let pairs = text.rsplit('?').next()?.split('&');
     let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name)?.1;
@@ -135,7 +135,7 @@ fn query(text: &str, name: &str) -> Option<String> {
     String::from_utf8(decoded).ok()
 }
 
-/// Requests an address of this machine, as a browser does; returns the response.
+/// Requests an address of this machine as a browser does, and returns the response.
 fn browse(url: &str) -> String {
     let (host, path) = url.trim_start_matches("http://").split_once('/').expect("a path");
     let mut stream = std::net::TcpStream::connect(host).expect("it listens");
@@ -146,7 +146,7 @@ fn browse(url: &str) -> String {
 }
 
 impl World {
-    /// Runs `pi mcp login s`; `user` gets the address of the page. Returns the output.
+    /// Runs `pi mcp login s` and returns the output. `user` receives the address of the page.
     fn login(&self, user: impl FnOnce(&str)) -> Ran {
         self.login_without(None, user)
     }
@@ -195,7 +195,7 @@ fn a_user_signs_in_to_a_server_and_out_again() {
 
     let ran = world.login(|page| {
         let back = agrees(&shared, page);
-        // Another page of this machine can neither end the sign-in nor inject a code of its own.
+        // Another page on this machine can neither end the sign-in nor inject its own code.
         let forged = browse(&format!("{}?code=stolen&state=x", back.split('?').next().expect("an address")));
         assert!(forged.starts_with("HTTP/1.1 400"), "{forged}");
         assert!(browse(&back.replace("/callback", "/other")).starts_with("HTTP/1.1 404"));
@@ -210,7 +210,7 @@ fn a_user_signs_in_to_a_server_and_out_again() {
     assert_eq!(texts, ["over http with none: \"x\""], "{}", ran.stderr);
     assert!(!world.ledger().contains("first-token") && !world.ledger().contains("refresh-1"));
 
-    // The token has expired: another one is fetched, once, from the same server.
+    // The token expires: another one is fetched, once, from the same server.
     shared.lock().expect("held for moments").access = "second-token".to_owned();
     let (ran, texts) = world.session(&[echo("x")], &allowed);
     assert_eq!(texts, ["over http with none: \"x\""], "{}", ran.stderr);
@@ -229,7 +229,7 @@ fn a_user_signs_in_to_a_server_and_out_again() {
     assert!(world.pi(&["mcp", "logout", "s"]).stderr.contains("nobody is signed in"));
 }
 
-/// Signs in as a user who agrees on the page that is shown.
+/// Signs in as a user who grants consent on the displayed page.
 fn signs_in(world: &World, shared: &Shared, guard: Option<&str>) -> Ran {
     world.login_without(guard, |page| drop(browse(&agrees(shared, page))))
 }

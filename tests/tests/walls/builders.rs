@@ -1,4 +1,4 @@
-//! A build worker that is compromised by its input, and lies about it.
+//! Tests with a build worker that is compromised by its input and reports false inputs.
 
 use pijs_artifact::{decode, encode};
 use pijs_extc::{BuildOptions, Input, Seal, build};
@@ -12,7 +12,7 @@ const WORKER: &str = "--pijs-build-worker";
 /// The file that it omits from its inputs.
 const UNSAID: &str = "other.ts";
 
-/// Compiles, and omits an input of the artifact; returns `None` in any other process.
+/// Compiles as a build worker and omits an input of the artifact. Returns `None` in any other process.
 pub(crate) fn enter() -> Option<ExitCode> {
     if std::env::args().nth(1).is_none_or(|argument| argument != WORKER) {
         return None;
@@ -44,7 +44,7 @@ fn compiled(root: &Path) -> pijs_extc::BuildOutput {
     build(&Input::at(root), &BuildOptions::default()).expect("it builds")
 }
 
-/// B24: grants are bound to the files that the parent has handed out, whatever the worker claims.
+/// B24: grants are bound to the files that the parent served, regardless of the worker's claims.
 pub(crate) fn a_build_worker_is_not_believed() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
@@ -61,7 +61,7 @@ pub(crate) fn a_build_worker_is_not_believed() -> bool {
     }
 }
 
-/// B04: a folder of dependencies that was replaced by a link, between its selection and the build, is not read.
+/// B04: a folder of dependencies that was replaced by a link between its selection and the build is not read.
 #[cfg(unix)]
 pub(crate) fn a_root_that_leads_elsewhere_by_then_is_not_read() -> bool {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! Scenarios about connections: their number, the time of name lookups, and unsolicited data. One extension must not exhaust the
-//! resources of the others.
+//! Scenarios about connections: their number, the duration of name lookups, and unsolicited data. One extension must not exhaust
+//! the resources of others.
 
 use pijs_connectors::http::HttpOptions;
 use pijs_connectors::http::address::{Resolver, SystemResolver};
@@ -18,19 +18,20 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio_tungstenite::tungstenite::accept;
 
-/// Open files of the process, and the share of them that one extension may use for connections.
+/// Limit on open files of the process, and the share that one extension may use for connections.
 const FILES: u64 = 64;
 const ROOM: usize = 8;
-/// Concurrent name lookups of one extension.
+/// Maximum number of concurrent name lookups of one extension.
 const LOOK_UPS: usize = 8;
-/// Concurrent calls, far above both limits.
+/// Number of concurrent calls, far above both limits.
 const CALLS: usize = 40;
-/// After this time without anything new, nothing new arrives.
+/// Time without an event that shows that no more events arrive.
 const QUIET: Duration = Duration::from_secs(3);
 /// Time limit; only a hang reaches it.
 const CEILING: Duration = Duration::from_secs(120);
 
-/// Returns the wait for the next of `count` expected ones; beyond them it only shows that no more arrive.
+/// Returns how long to wait for the next event. `count` events are expected; after them, a short wait only shows that no more
+/// arrive.
 fn patience(come: usize, count: usize) -> Duration {
     if come < count { CEILING } else { QUIET }
 }
@@ -59,7 +60,7 @@ impl Host {
         Self { runtime: runtime.expect("a runtime"), dispatcher, caller: Caller::new(profile) }
     }
 
-    /// Begins a call; its answer comes from the channel.
+    /// Starts a call whose answer arrives on the channel.
     fn call(&self, number: usize, method: &str, params: Value, answers: &mpsc::Sender<HostResult>) {
         let Value::Object(params) = params else { unreachable!("an object") };
         let call = HostCall {
@@ -82,7 +83,7 @@ fn listener() -> (TcpListener, u16) {
     (listener, port)
 }
 
-/// Q14: requests that a server delays do not use up the files of the process, and none of them is lost.
+/// Q14: requests that a server delays do not exhaust the files of the process, and no request is lost.
 pub(crate) fn connections_of_one_leave_room_for_others() -> bool {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let (listener, port) = listener();
@@ -132,7 +133,7 @@ impl Resolver for Endless {
     }
 }
 
-/// D05: lookups without an answer occupy only a few threads, by whatever API they are made.
+/// D05: unanswered lookups occupy only a few threads, whichever API starts them.
 pub(crate) fn look_ups_of_one_leave_threads_for_others() -> bool {
     let resolver = Endless::default();
     let under_way = Arc::clone(&resolver.under_way);
@@ -147,7 +148,7 @@ pub(crate) fn look_ups_of_one_leave_threads_for_others() -> bool {
         };
         host.call(number, method, params, &answers);
     }
-    // The permitted number begins sooner or later; a further wait shows that no more do.
+    // The permitted number of lookups starts eventually; a further wait shows that no more start.
     for _ in 0..CEILING.as_millis() / 10 {
         if under_way.load(Ordering::Acquire) >= LOOK_UPS {
             std::thread::sleep(QUIET);
@@ -192,12 +193,12 @@ pub(crate) fn names_of_one_are_counted() -> bool {
     refused.len() == 1 && refused[0].error.as_ref().is_some_and(|error| error.details["quota"] == "lookups")
 }
 
-/// H02: a server that listens on all addresses of this machine is not reachable by its public one.
+/// H02: a server that listens on all addresses of this machine is not reachable by its public address.
 pub(crate) fn own_public_addresses_are_not_elsewhere() -> bool {
     are_not_elsewhere(Public { is_own: true, is_neighbour: false })
 }
 
-/// H02: nor is another machine of its networks.
+/// H02: another machine in this machine's networks is not reachable either.
 pub(crate) fn neighbours_are_not_elsewhere() -> bool {
     are_not_elsewhere(Public { is_own: false, is_neighbour: true })
 }
@@ -205,7 +206,7 @@ pub(crate) fn neighbours_are_not_elsewhere() -> bool {
 fn are_not_elsewhere(public: Public) -> bool {
     let host = Host::new(&["*".to_owned()], Arc::new(public));
     let (answers, answered) = mpsc::channel();
-    // The first connects to nothing, whatever is allowed.
+    // The first way, a lookup, never connects.
     let ways = [
         ("http", json!({ "op": "lookup", "url": "http://own.example/" })),
         ("http", json!({ "url": "http://own.example/" })),
@@ -221,9 +222,9 @@ fn are_not_elsewhere(public: Public) -> bool {
     })
 }
 
-/// H08: answers with the most memory-intensive coding are decoded only as far as memory allows.
+/// H08: responses with the most memory-intensive encoding are decoded only as far as memory permits.
 pub(crate) fn decoders_of_one_are_limited() -> bool {
-    /// Bodies that are decoded concurrently: 16 MB each for the window, 4 for the rest, of 256.
+    /// Number of bodies decoded concurrently: 16 MB each for the window and 4 for other data, of 256 in total.
     const DECODED: usize = 12;
     /// The largest window, then five literal bytes, and no end (RFC 7932, 9).
     const BEGUN: &[u8] = b"\x0f\x02\x80hello";
@@ -247,7 +248,7 @@ pub(crate) fn decoders_of_one_are_limited() -> bool {
         assert!(!result.is_error, "{:?}", result.error);
         decoded += usize::from(result.bytes.iter().any(|bytes| bytes == b"hello"));
     }
-    // Each that ends frees its memory.
+    // Each finished body frees its memory.
     let is_limited = decoded == DECODED;
     drop(standing);
     while decoded < CALLS {
@@ -257,9 +258,9 @@ pub(crate) fn decoders_of_one_are_limited() -> bool {
     is_limited
 }
 
-/// H08: a server that pings and does not read the answers is not read from, either.
+/// H08: the host stops reading from a server that sends pings without reading the answers.
 pub(crate) fn pings_are_answered_one_by_one() -> bool {
-    /// Far more than the system's buffers of a connection, both ways.
+    /// Number of bytes that far exceeds the system's buffers of a connection, in both directions.
     const TOO_MUCH: usize = 256 << 20;
     let (listener, port) = listener();
     let host = Host::new(&[format!("127.0.0.1:{port}")], Arc::new(SystemResolver));
@@ -280,7 +281,7 @@ pub(crate) fn pings_are_answered_one_by_one() -> bool {
     while written < TOO_MUCH {
         match stream.write(&pings[written % pings.len()..]) {
             Ok(more) => written += more,
-            // The other side does not read any more.
+            // The other side has stopped reading.
             Err(_) => break,
         }
     }
@@ -302,7 +303,7 @@ pub(crate) fn unfinished_messages_are_limited() -> bool {
         sockets.push(accept(listener.accept().expect("a connection").0).expect("a handshake"));
         assert!(!answered.recv_timeout(CEILING).expect("it is open").is_error);
     }
-    // The first frame of a binary message, and an end that comes when all others have begun.
+    // The first frame of a binary message, whose last frame is sent when all other messages have begun.
     let mut half = vec![0x02, 127];
     half.extend_from_slice(&(HALF as u64).to_be_bytes());
     half.resize(half.len() + HALF, b'x');

@@ -1,4 +1,4 @@
-//! Scenarios about databases: concurrent changes by another program, and statements without end.
+//! Scenarios about databases: concurrent changes by another program, and statements that never finish.
 
 use pijs_connectors::sqlite::SqliteConnector;
 use pijs_connectors::system::OsFileSystem;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// A host that serves databases below a folder.
+/// A host that gives access to databases below a folder.
 #[derive(Clone)]
 struct Databases {
     dispatcher: Dispatcher,
@@ -56,7 +56,7 @@ impl Databases {
         self.call(capability, json!({ "op": "open", "path": path }), None).output.get("db").cloned()
     }
 
-    /// Uses the longest limit: these tests are about memory, and the machine may be busy.
+    /// Uses the longest time limit: these tests are about memory, and the machine may be busy.
     fn exec(&self, db: &Value, sql: &str) -> HostResult {
         self.call("read", json!({ "op": "exec", "db": db, "sql": sql }), Some(600_000))
     }
@@ -66,14 +66,15 @@ impl Databases {
     }
 }
 
-/// F03: the folder of a database becomes a link that leads out, after the path was decided on and before SQLite opens it.
+/// F03: after the decision about its path and before SQLite opens it, the folder of a database becomes a link to another folder.
 #[cfg(target_os = "linux")]
 pub(crate) fn a_database_is_the_one_that_was_found() -> bool {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use std::sync::atomic::AtomicBool;
-    // Without the guard the race is lost within some ten rounds, and later where two threads seldom run concurrently.
+    // Without the guard the race is lost within about ten rounds, or later if two threads seldom run concurrently.
     let rounds = if pijs_protocol::guard!(SqliteLandlock) { 1_000 } else { 50_000 };
-    /// Folders above the database: SQLite checks each by name, and has checked the first long before it opens the file.
+    /// Depth of the database's folder. SQLite checks each ancestor by name, and has checked the first long before it opens the
+    /// file.
     const DEEP: usize = 180;
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().canonicalize().expect("it is there");
@@ -126,7 +127,7 @@ pub(crate) fn a_function_of_sql_is_not_waited_for() -> bool {
     true
 }
 
-/// E05: an extension cannot occupy one thread after another with such functions.
+/// E05: an extension cannot occupy further threads with such functions.
 pub(crate) fn stuck_statements_are_limited() -> bool {
     const MOST: usize = 4;
     let folder = tempfile::tempdir().expect("a folder");
@@ -144,9 +145,9 @@ pub(crate) fn stuck_statements_are_limited() -> bool {
     stuck == MOST
 }
 
-/// Q16: databases without a file do not fill the host's memory.
+/// Q16: databases without a file do not exhaust the host's memory.
 pub(crate) fn memory_of_databases_is_limited() -> bool {
-    /// Above the quota, and below the limit of the process.
+    /// Above the quota, but below the limit of the process.
     const TOO_MUCH: usize = 600;
     let folder = tempfile::tempdir().expect("a folder");
     let databases = Databases::of(folder.path());
@@ -164,7 +165,7 @@ pub(crate) fn memory_of_databases_is_limited() -> bool {
     })
 }
 
-/// Q16: nor does the working memory of one statement.
+/// Q16: the working memory of one statement does not exhaust the host's memory.
 pub(crate) fn memory_of_a_statement_is_limited() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let databases = Databases::of(folder.path());
@@ -174,7 +175,7 @@ pub(crate) fn memory_of_a_statement_is_limited() -> bool {
     databases.exec(&db, sql).is_error && !databases.exec(&db, "SELECT 1").is_error
 }
 
-/// D05: a pragma of one extension does not apply to the databases of others.
+/// D05: an extension's pragma does not apply to the databases of other extensions.
 pub(crate) fn a_pragma_holds_for_its_own_database() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let databases = Databases::of(folder.path());
@@ -189,5 +190,5 @@ pub(crate) fn a_pragma_holds_for_its_own_database() -> bool {
     })
 }
 
-/// A function over tens of megabytes that compares almost all of them at each step.
+/// A call that searches tens of megabytes and compares almost all of them at each step.
 const ENDLESS: &str = "SELECT instr(zeroblob(60000000), CAST(zeroblob(30000000) || x'01' AS BLOB))";

@@ -1,4 +1,4 @@
-//! Scenarios about locks, files, bytecode and trust that no session can trigger directly.
+//! Scenarios about locks, files, bytecode and trust that a session cannot trigger directly.
 
 pub(crate) mod builders;
 pub(crate) mod connections;
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// I45: a change of the installed packages holds an exclusive lock.
+/// I45: changing the installed packages takes an exclusive lock.
 pub(crate) fn a_lock_has_one_holder() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let take = || Lock::take(&Disk::system(), &folder.path().join("lock"), Duration::ZERO, |_| {});
@@ -29,7 +29,7 @@ pub(crate) fn a_lock_has_one_holder() -> bool {
     take().is_err()
 }
 
-/// F12: a file system mounted inside of a folder does not belong to it.
+/// F12: a file system mounted inside a folder does not belong to the folder.
 #[cfg(target_os = "linux")]
 pub(crate) fn a_mounted_file_system_is_not_entered() -> bool {
     use pijs_connectors::system::{FileSystem as _, Mounts, OsFileSystem};
@@ -41,7 +41,7 @@ pub(crate) fn a_mounted_file_system_is_not_entered() -> bool {
     open(Mounts::Stay) == Some(Some(rustix::io::Errno::XDEV.raw_os_error()))
 }
 
-/// Returns a host that allows everything in a folder, and has no connector except files.
+/// Returns a host that permits all access in a folder, and has no connector except files.
 fn files_of(project: &Path) -> Dispatcher {
     use pijs_connectors::{fs::FsConnector, system::OsFileSystem};
     let places = Places::new(project, "/home/me", "/home/me/.pi/agent", "/tmp");
@@ -51,7 +51,7 @@ fn files_of(project: &Path) -> Dispatcher {
     Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default())).connector("fs", files).build()
 }
 
-/// Q14: an extension that opens file after file leaves most of them to the others.
+/// Q14: an extension that opens many files leaves most of the process's files to others.
 pub(crate) fn files_of_one_leave_room_for_others() -> bool {
     use rustix::process::{Resource, Rlimit, setrlimit};
     const LIMIT: u64 = 64;
@@ -74,12 +74,12 @@ pub(crate) fn files_of_one_leave_room_for_others() -> bool {
     opened as u64 <= LIMIT / 4
 }
 
-/// Q14: an extension's watches, with all their folders, leave most of the process's files to the others.
+/// Q14: an extension's watches, including their subfolders, leave most of the process's files to others.
 pub(crate) fn watches_of_one_leave_room_for_others() -> bool {
     use rustix::process::{Resource, Rlimit, setrlimit};
     use std::sync::mpsc;
     const LIMIT: u64 = 256;
-    /// Above its share, and below the limit.
+    /// Number of folders, above the extension's share and below the limit.
     const FOLDERS: u64 = LIMIT / 4 + 36;
     let folder = tempfile::tempdir().expect("a folder");
     let project = folder.path().canonicalize().expect("it is there");
@@ -99,11 +99,11 @@ pub(crate) fn watches_of_one_leave_room_for_others() -> bool {
     let take = move |result: HostResult, _| answers.send(result.is_error).unwrap_or(());
     let _entered = runtime.enter();
     runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
-    // An accepted watch has no answer.
+    // An accepted watch is not answered.
     answered.recv_timeout(Duration::from_secs(30)).is_ok_and(|is_error| is_error)
 }
 
-/// Q14: the watches of an extension share one inotify instance of its user.
+/// Q14: the watches of an extension share one inotify instance.
 #[cfg(target_os = "linux")]
 pub(crate) fn watches_of_one_share_an_instance() -> bool {
     use std::sync::mpsc;
@@ -128,7 +128,7 @@ pub(crate) fn watches_of_one_share_an_instance() -> bool {
         runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
         assert!(!answered.recv_timeout(Duration::from_secs(120)).expect("it stands"), "few watches are fine");
     }
-    // Watches of an instance, as the system lists them for each descriptor.
+    // Counts the watches of an instance, which the system lists for each descriptor.
     let watched = |entry: std::fs::DirEntry| {
         let facts = std::fs::read_to_string(entry.path()).unwrap_or_default();
         facts.lines().filter(|line| line.starts_with("inotify ")).count()
@@ -138,12 +138,12 @@ pub(crate) fn watches_of_one_share_an_instance() -> bool {
     most == Some(WATCHES)
 }
 
-/// D05: an extension that reads file after file and takes no answer does not fill the host's memory with them.
+/// D05: an extension that reads many files without taking results does not exhaust the host's memory.
 pub(crate) fn undelivered_results_stop_reads() -> bool {
     use std::sync::mpsc;
     const FILES: usize = 24;
     const SIZE: u64 = 32 << 20;
-    /// The limit of waiting results; twice that exceeds those in flight.
+    /// Number of results that may wait; twice that exceeds those in flight.
     const ENOUGH: usize = 8;
     const TOO_MANY: usize = 16;
     let folder = tempfile::tempdir().expect("a folder");
@@ -176,7 +176,7 @@ pub(crate) fn undelivered_results_stop_reads() -> bool {
     }
     assert!(untaken.len() >= ENOUGH, "that much may wait");
     let waited = untaken.len() <= TOO_MANY;
-    // Once it is taken, the rest follows.
+    // When results are taken, the other reads finish.
     let mut all = untaken.len();
     drop(untaken);
     while all < FILES && answered.recv_timeout(Duration::from_secs(120)).is_ok() {
@@ -186,7 +186,7 @@ pub(crate) fn undelivered_results_stop_reads() -> bool {
     waited
 }
 
-/// The owner's id, which the keys of cached bytecode contain.
+/// Id of the owner, which is part of the keys of cached bytecode.
 const ID: &str = "extension:one";
 
 fn key() -> InstallKey {
@@ -233,7 +233,7 @@ pub(crate) fn bytecode_of_another_engine_is_refused() -> bool {
     Verified::check(&bytes, &sign(&key(), &bytes, engine, ID), &key(), engine, ID).is_err()
 }
 
-/// M10: an extension may trust a project for a session, and only the user permanently.
+/// M10: an extension may trust a project for one session; only the user may trust it permanently.
 pub(crate) fn trust_is_remembered_by_nobody_else() -> bool {
     const SAYS: &str =
         "export default (pi: any) => { pi.on(\"project_trust\", () => ({ trusted: \"yes\", remember: true })); };";

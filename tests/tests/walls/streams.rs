@@ -1,4 +1,4 @@
-//! Scenarios about senders without end: output of a server or a program in the smallest pieces waits outside of the host.
+//! Scenarios about endless senders: output that a server or program sends in the smallest pieces waits outside of the host.
 
 use pijs_connectors::Connectors;
 use pijs_connectors::exec::ExecOptions;
@@ -17,17 +17,17 @@ use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// The payload limit of a stream until it waits, in bytes, and far more than that.
+/// Payload limit in bytes at which a stream waits.
 const ENOUGH: usize = 32 << 10;
 const TOO_MUCH: usize = 96 << 20;
-/// Far more pieces than a stream sends before it waits, however small they are.
+/// Number of pieces that far exceeds those that a stream sends before it waits, however small they are.
 const TOO_MANY: usize = 1024;
-/// Least accounted size of a piece, with the host's overhead.
+/// Minimum accounted size of a piece in bytes, including the host's overhead.
 const PIECE: usize = 512;
 
-/// D05: the host does not buffer streams to an extension that takes nothing.
+/// D05: the host does not buffer streams for an extension that takes nothing.
 pub(crate) fn streams_wait_for_who_takes_them() -> bool {
-    // A client that sends a request gets no answer before it; one that only connects sends none.
+    // `asked` answers after a request; `unasked` sends at once, since its client only connects.
     let [asked, unasked] = [true, false].map(server);
     let url = format!("http://127.0.0.1:{asked}/");
     let streams = [
@@ -38,7 +38,7 @@ pub(crate) fn streams_wait_for_who_takes_them() -> bool {
     streams.into_iter().all(|(port, capability, method, params)| waits(port, capability, method, params))
 }
 
-/// Returns the port of a server that sends without end, to each connection.
+/// Returns the port of a server that sends endlessly to each connection.
 fn server(is_asked: bool) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it has one").port();
@@ -50,7 +50,7 @@ fn server(is_asked: bool) -> u16 {
     port
 }
 
-/// Sends bodies in pieces of one byte; to a client that only connects, too.
+/// Sends bodies in pieces of one byte, also to a client that only connects.
 fn flood(mut stream: std::net::TcpStream, is_asked: bool) {
     if is_asked {
         let _ = stream.read(&mut [0; 4096]);
@@ -96,7 +96,7 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
     runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
     let (mut size, mut untaken) = (0, Vec::new());
     while size <= TOO_MUCH && untaken.len() <= TOO_MANY {
-        // A waiting stream sends nothing.
+        // A stream that waits sends nothing.
         match answered.recv_timeout(Duration::from_secs(if size < ENOUGH { 120 } else { 10 })) {
             Ok((piece, held)) => {
                 size += piece;
@@ -107,7 +107,7 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
     }
     assert!(size >= ENOUGH, "{method}: that much may wait");
     let waited = size <= TOO_MUCH && untaken.len() <= TOO_MANY;
-    // It continues once something is taken.
+    // The stream continues once results are taken.
     drop(untaken);
     assert!(answered.recv_timeout(Duration::from_secs(120)).is_ok(), "{method}: nothing is lost");
     waited

@@ -41,7 +41,7 @@ impl ReplayServices for NoRealms {
     }
 }
 
-/// B25: a tape whose sources nest beyond what a build admits.
+/// B25: the caps of a build apply to sources on a tape.
 pub(crate) fn sources_on_a_tape_have_the_caps_of_a_build() -> bool {
     let good = built("export default () => {};");
     let deep = format!("export default {}{};", "[".repeat(1_200), "]".repeat(1_200));

@@ -1,4 +1,4 @@
-//! The real program with a registry, a model and a project of its own.
+//! Runs the real program with its own registry, model and project.
 
 use pijs_testkit::registry::Registry;
 use serde_json::json;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The program, with switches for faults.
+/// Path of the program, which has switches for faults.
 pub(crate) const PI: &str = env!("CARGO_BIN_EXE_pi-attacked");
 
 const TOOLS: &str = r#"
@@ -47,7 +47,7 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// Restores the state before the work; compiled artifacts stay, unless compiling is the work.
+    /// Restores the initial state. Compiled artifacts stay, unless the work is compiling.
     pub(crate) fn reset(&self, builds: bool) {
         for folder in ["home", "project"].into_iter().chain(builds.then_some("cache")) {
             let path = self.path(folder);
@@ -65,7 +65,7 @@ impl World {
         self.path("home/.pi/agent")
     }
 
-    /// Returns `pi`, or a program that becomes it, in the project and with an empty environment.
+    /// Returns `pi`, or a program that executes it, to run in the project with an empty environment.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -96,7 +96,7 @@ impl World {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// Returns a turn with three tool calls.
+    /// Returns the arguments of a turn with three tool calls.
     pub(crate) fn turn(&self, more: &[&str]) -> Vec<String> {
         let model = format!("script:{}", self.path("model.jsonl").display());
         let extension = self.path("notes.ts").display().to_string();
