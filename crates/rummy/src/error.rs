@@ -6,7 +6,7 @@ use pijs_protocol::message::ErrorReport;
 use pijs_runtime::UserError;
 use std::path::PathBuf;
 
-/// The failure of a rummy session, or of one delivery to its plugins.
+/// Error of a rummy session, or of a single delivery to its plugins.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RummyError {
@@ -15,7 +15,7 @@ pub enum RummyError {
     File {
         /// The folder or file.
         path: PathBuf,
-        /// The error of the system.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// The plugins exceed a limit of a session.
@@ -31,7 +31,7 @@ pub enum RummyError {
     Missing {
         /// The variable.
         variable: String,
-        /// Its value.
+        /// Value of the variable.
         value: String,
     },
     /// The session could not be assembled.
@@ -40,7 +40,7 @@ pub enum RummyError {
     /// The package of plugins did not register the functions that the host calls.
     #[error("the plugins did not load: {0}")]
     NotLoaded(String),
-    /// Code of a plugin threw.
+    /// Code of a plugin threw an exception.
     #[error("{}", .0.message)]
     Threw(Box<ErrorReport>),
     /// The realm of the plugins was stopped.
@@ -57,13 +57,13 @@ pub enum RummyError {
     /// No plugin assigned the function, or registered the method, that was called.
     #[error("there is no {0}")]
     Absent(String),
-    /// The entry store refused or failed.
+    /// The entry store rejected an operation or failed.
     #[error("{0}")]
     Store(String),
     /// An extension ended the run instead of letting the model try again.
     #[error("{0}")]
     Stopped(String),
-    /// The model refused a request that is longer than its context.
+    /// The model rejected a request that is longer than its context.
     #[error("the model: {0}")]
     TooLong(String),
     /// The request to the model failed, or its reply was incomplete.

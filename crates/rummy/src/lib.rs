@@ -12,17 +12,17 @@
 //! |---|---|
 //! | [`PluginSet`] | the plugins of a session, with their paths and order |
 //! | [`Staged`] | the package that contains them and the dialect's own modules (`dialect/*.ts`) |
-//! | [`ExternalPlugin`] | a plugin of another package, which has a package, a realm and grants of its own |
-//! | [`PluginRealm`] | the realms that run them, and the deliveries to those |
+//! | [`ExternalPlugin`] | a plugin of another package, with a separate staged package, realm and grants |
+//! | [`PluginRealm`] | the realms that run the plugins, and the deliveries to these realms |
 //! | [`EntryConnector`] | the connector to the entry store, for the realm and the host |
 //! | [`RummySession`] | the plugins, entries and models of a folder |
 //! | [`RunDriver`] | runs: loops, turns, proposals, verdict |
 //! | [`RunClient`] | the client that receives the notifications of a run and decides about its proposals |
-//! | [`CallPath`] | the origin of a write of the realm, which the host sets for each delivery |
+//! | [`CallPath`] | the origin of a realm's write, which the host sets for each delivery |
 //!
 //! Invariants: plugins of folders share one realm, one hook tree and one tool registry; a plugin of another package has its own
-//! realm, identity and grants; subscribers of all realms are called in one order; every effect outside of a realm passes the
-//! gate, as for pi's extensions; no argument of a plugin raises the writer of a call.
+//! realm, identity and grants; the subscribers of all realms are called in a single order; every effect outside of a realm passes
+//! the gate, as for pi's extensions; no argument of a plugin raises the writer of a call.
 
 #![warn(missing_docs)]
 

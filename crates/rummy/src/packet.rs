@@ -14,7 +14,7 @@ pub(crate) struct Packet {
     pub(crate) system: String,
     pub(crate) messages: Value,
     pub(crate) tokens: i64,
-    /// Tokens above the ceiling. A message above it is not sent.
+    /// Number of tokens above the ceiling; `None` if there are none. Messages above the ceiling are not sent.
     overflow: Option<i64>,
 }
 
@@ -46,7 +46,7 @@ impl RunDriver<'_> {
         self.store(|store| store.set(&prompts, Writer::System))
     }
 
-    /// Passes the messages through the plugins' filters. Returns them, or the reason why they are not sent.
+    /// Passes the messages through the plugins' filters. Returns the messages, or the reason why they are not sent.
     pub(crate) async fn checked(
         &self,
         state: &Loop,

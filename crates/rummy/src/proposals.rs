@@ -1,7 +1,7 @@
 //! Resolves the proposals of a run, and calls the plugins that handle the decision.
 //!
-//! A run waits for its proposal at the store, so any caller that resolves the entry lets it continue: the run's client, another
-//! client's call, a plugin. A resolution in progress is awaited to its end, including the work of plugins.
+//! A run waits for its proposal at the store, so any caller that resolves the entry lets it continue: the run's client, a call of
+//! another client, or a plugin. The run waits for a resolution in progress to end, including the work of plugins.
 
 use crate::error::RummyError;
 use crate::run::{Loop, RunDriver, attributes_of};
@@ -17,15 +17,15 @@ use tokio::sync::Notify;
 /// A change or command that waits for the user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
-    /// The run.
+    /// Alias of the run.
     pub alias: String,
-    /// Path of its log entry.
+    /// Path of the proposal's log entry.
     pub path: String,
-    /// The tool.
+    /// Name of the tool.
     pub action: String,
-    /// The text that is shown: a difference, a question.
+    /// Text that is shown to the user, for example a diff or a question.
     pub body: String,
-    /// Attributes of its entry.
+    /// Attributes of the log entry.
     pub attributes: Map<String, Value>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Resolving {
 }
 
 impl Resolving {
-    /// Begins a resolution; `None` when another caller is resolving it.
+    /// Begins a resolution; `None` if another caller already resolves the entry.
     fn begin(&self, resolution: &Resolution) -> Option<Underway<'_>> {
         let key = (resolution.run_id, resolution.path.clone());
         let is_first = self.paths.borrow_mut().insert(key.clone());
@@ -57,7 +57,7 @@ impl Resolving {
         self.paths.borrow().contains(&(run_id, text::normalize_path(path)))
     }
 
-    /// Waits until an entry has no resolution in progress.
+    /// Waits until no resolution of an entry is in progress.
     async fn over(&self, run_id: i64, path: &str) {
         loop {
             let ended = self.ended.notified();
@@ -71,7 +71,7 @@ impl Resolving {
     }
 }
 
-/// A resolution, until it is dropped.
+/// Marks a resolution as in progress until it is dropped.
 struct Underway<'r> {
     resolving: &'r Resolving,
     key: (i64, String),
@@ -153,12 +153,12 @@ impl RunDriver<'_> {
         Ok(entry.is_some_and(|entry| entry.state == State::Resolved))
     }
 
-    /// Resolves a proposal: plugins may veto the decision and filter its outcome, then it takes effect. With `runs_command`, a
-    /// command runs on the host rather than in the client that accepted it.
+    /// Resolves a proposal: plugins may veto the decision and filter its outcome, then the decision takes effect. With
+    /// `runs_command`, a command runs on the host instead of the client that accepted it.
     ///
     /// # Errors
     ///
-    /// Fails when another caller is resolving it, or when the realm or the store failed.
+    /// Fails if another caller is resolving the proposal, or if the realm or the store fails.
     pub async fn resolve(&self, resolution: &Resolution, runs_command: bool) -> Result<Settled, RummyError> {
         let Some(_underway) = self.resolving.begin(resolution) else {
             return Err(RummyError::Store(format!(

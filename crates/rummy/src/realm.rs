@@ -29,10 +29,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The command whose handler receives deliveries.
+/// Name of the command whose handler receives deliveries.
 const COMMAND: &str = "rummy";
 
-/// Most skipped files that a notice lists; the ledger has all of them.
+/// Maximum number of skipped files that a notice lists; the ledger lists all of them.
 const MAX_NOTED: usize = 8;
 
 /// Notifies the user about files that were left out of the package of plugins.
@@ -54,16 +54,16 @@ pub struct RealmOptions {
     pub profile: String,
     /// Whether the bundled plugins are loaded: the model's tools, and the views of entries.
     pub bundled: bool,
-    /// Whether an error of a plugin ends the operation, as in rummy; otherwise errors are isolated.
+    /// Whether an exception of a plugin ends the operation, as in rummy; otherwise it is isolated.
     pub faithful: bool,
-    /// The folder of the package of plugins; previous contents are replaced.
+    /// Folder of the package of plugins. Its previous contents are replaced.
     pub stage: PathBuf,
-    /// Configuration of the session, which loads the plugins and the extensions of pi that it names.
+    /// Configuration of the session, which loads the plugins and the extensions of pi that the configuration names.
     pub session: SessionConfig,
 }
 
 impl RealmOptions {
-    /// Creates options with the profile `2.x`, its bundled plugins and isolated errors.
+    /// Creates options with the profile `2.x`, the bundled plugins and isolated exceptions.
     pub fn new(stage: impl Into<PathBuf>) -> Self {
         let (profile, session) = ("2.x".to_owned(), SessionConfig::default());
         Self { profile, bundled: true, faithful: false, stage: stage.into(), session }
@@ -73,35 +73,35 @@ impl RealmOptions {
 /// An exception of a subscriber, which was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Fault {
-    /// The plugin.
+    /// Name of the plugin.
     pub plugin: String,
-    /// The hook.
+    /// Name of the hook.
     pub hook: String,
-    /// The message of the exception.
+    /// Message of the exception.
     pub message: String,
 }
 
 /// The result of a delivery.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delivered {
-    /// The value.
+    /// Value that the dialect returned.
     pub value: Value,
-    /// Subscribers that threw since the last delivery ended.
+    /// Exceptions of subscribers since the last delivery ended.
     pub faults: Vec<Fault>,
 }
 
 /// The outcome of loading one plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PluginReport {
-    /// Its name.
+    /// Name of the plugin.
     pub name: String,
-    /// The path where it was found.
+    /// Path at which the plugin was found.
     pub path: String,
-    /// `class`, `register`, `none` (no plugin) or `failed`.
+    /// `class`, `register`, `none` (the file is not a plugin) or `failed`.
     pub kind: String,
-    /// The reason why it is not loaded.
+    /// Reason why the plugin is not loaded; `None` if it is.
     pub error: Option<String>,
-    /// Schemes that it registered.
+    /// Schemes that the plugin registered.
     pub schemes: Vec<String>,
 }
 
@@ -110,9 +110,9 @@ pub struct PluginReport {
 pub struct Loaded {
     /// The plugins, in the order in which they were constructed.
     pub plugins: Vec<PluginReport>,
-    /// Tools, in the order of the model's list.
+    /// Names of tools, in the order of the model's list.
     pub tools: Vec<String>,
-    /// Tools that are listed for the model.
+    /// Names of the tools that are listed for the model.
     pub advertised: Vec<String>,
     /// Number of subscribers of each hook.
     pub hooks: BTreeMap<String, u64>,
@@ -126,7 +126,7 @@ pub struct Dispatched {
     /// Whether a handler ended the chain.
     #[serde(default)]
     pub stopped: bool,
-    /// The refusal of the store that ended a handler, if any.
+    /// The refusal of the store that ended a handler; `None` if no handler was ended by one.
     #[serde(default)]
     pub refused: Option<HandlerRefusal>,
 }
@@ -134,39 +134,39 @@ pub struct Dispatched {
 /// A refusal of the store that a handler did not catch.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct HandlerRefusal {
-    /// The outcome of its entry, `permission:403` for example.
+    /// Outcome of the handler's entry, for example `permission:403`.
     pub outcome: String,
-    /// The reason, for the model.
+    /// Reason, in words for the model.
     pub message: String,
 }
 
 /// An event of a plugin for clients.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ClientEvent {
-    /// The hook: `ui.render`, `ui.notify` or `stream.cancelled`.
+    /// Name of the hook: `ui.render`, `ui.notify` or `stream.cancelled`.
     pub hook: String,
-    /// Its payload.
+    /// Payload of the event.
     pub payload: Value,
 }
 
-/// Receives notifications for clients.
+/// Callback for events that plugins send to clients.
 type Listener = Box<dyn Fn(ClientEvent)>;
 
 /// The realms that run the plugins of a session.
 ///
-/// It stays on one thread, in a `tokio` [`LocalSet`](tokio::task::LocalSet). Deliveries make progress only inside of
+/// The value stays on one thread, in a `tokio` [`LocalSet`](tokio::task::LocalSet). Deliveries make progress only inside of
 /// [`run`](Self::run).
 pub struct PluginRealm {
     session: LoadedSession,
     host: Host,
     entries: EntryConnector,
-    /// The realm that plugins share, then those of plugins of other packages.
+    /// The shared realm, then the realms of plugins of other packages.
     parts: Vec<RealmPart>,
-    /// Events of plugins that other realms have not received yet, with the realm that emitted them.
+    /// Events of plugins that other realms have not received yet, with the index of the emitting realm.
     emitted: RefCell<VecDeque<(usize, Emitted)>>,
-    /// Documentation of tools of other realms than the first.
+    /// Documentation of the tools of all realms except the first.
     docs: RefCell<Value>,
-    /// Whether the functions of each realm have been collected.
+    /// Whether the callable functions of each realm have been collected.
     is_surveyed: Cell<bool>,
     /// Whether each realm has the current registrations of the others.
     is_shared: Cell<bool>,
@@ -199,7 +199,7 @@ impl PluginRealm {
         }
         let packages: Vec<CopiedPackage> =
             staged.into_iter().map(|(staged, external)| copied(environment, staged, external)).collect();
-        // Extensions of pi from the configuration are loaded after the plugins.
+        // The configuration's extensions of pi are loaded after the plugins.
         let mut named: Vec<String> = packages.iter().map(|package| package.root.display().to_string()).collect();
         named.extend(session.extensions.named.iter().cloned());
         let config = SessionConfig {
@@ -233,12 +233,12 @@ impl PluginRealm {
         Ok(Self { session, host, entries, parts, emitted, docs, is_surveyed, is_shared, listener })
     }
 
-    /// Sets the listener for notifications of plugins to clients.
+    /// Sets the listener for events that plugins send to clients.
     pub fn listen(&self, listener: impl Fn(ClientEvent) + 'static) {
         self.listener.replace(Some(Box::new(listener)));
     }
 
-    /// Runs work that delivers to the plugins, and drives their hostcalls meanwhile.
+    /// Runs work that delivers to the plugins, and serves their hostcalls at the same time.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         self.host.run(work).await
     }
@@ -267,7 +267,7 @@ impl PluginRealm {
     ///
     /// # Errors
     ///
-    /// Fails when a plugin throws and errors are not isolated, when a realm was stopped, and when the called function does not
+    /// Fails if a plugin throws and exceptions are not isolated, if a realm was stopped, or if the called function does not
     /// exist.
     pub async fn deliver(&self, op: &str, members: Value) -> Result<Delivered, RummyError> {
         let members = match members {
@@ -318,7 +318,7 @@ impl PluginRealm {
         Ok(Delivered { value: answer.value, faults: answer.faults })
     }
 
-    /// Returns what is loaded.
+    /// Returns the loaded plugins, tools and hooks.
     ///
     /// # Errors
     ///
@@ -332,7 +332,7 @@ impl PluginRealm {
     ///
     /// # Errors
     ///
-    /// As [`Self::deliver`]; also fails when the store refuses a scheme.
+    /// As [`Self::deliver`]; also fails if the store rejects a scheme.
     pub async fn initialise(&self) -> Result<(), RummyError> {
         let schemes = self.deliver("init", json!({})).await?.value;
         for scheme in schemes.as_array().into_iter().flatten() {
@@ -341,7 +341,7 @@ impl PluginRealm {
         Ok(())
     }
 
-    /// Creates the `rummy` object of a turn or a call, or updates it. Its writes have the ceiling of `path`.
+    /// Creates or updates the `rummy` object of a turn or a call. The writer of its writes is limited to the ceiling of `path`.
     ///
     /// # Errors
     ///
@@ -371,7 +371,7 @@ impl PluginRealm {
         Ok(self.deliver("filter", json!({ "hook": hook, "value": value, "args": args })).await?.value)
     }
 
-    /// Calls a function that a plugin assigned to the hook tree. Returns `None` when there is none.
+    /// Calls a function that a plugin assigned to the hook tree. Returns `None` if no plugin assigned one.
     ///
     /// # Errors
     ///
@@ -414,7 +414,7 @@ fn copied(environment: &Environment, staged: Staged, external: Option<&ExternalP
     CopiedPackage { root, record, identity }
 }
 
-/// Returns the realms that registered these commands, in their order; `None` when one is missing.
+/// Returns the realms that registered these commands, in the order of the commands; `None` if a command is missing.
 fn parts_of(host: &Host, commands: &[String]) -> Option<Vec<RealmPart>> {
     let registered = host.commands();
     let part = |name: &String| {
@@ -433,22 +433,22 @@ pub struct TurnContext<'a> {
 }
 
 impl TurnContext<'_> {
-    /// Returns its reference for arguments.
+    /// Returns a reference to this object, for arguments.
     pub fn reference(&self) -> Value {
         json!({ "$rummy": self.name })
     }
 
-    /// Returns a reference to the store for arguments, with this context's writer.
+    /// Returns a reference to the store for arguments. Writes through it have this context's writer.
     pub fn store(&self) -> Value {
         json!({ "$entries": self.ticket.0 })
     }
 
-    /// Returns an object that the realm keeps under a name, so that every receiver gets the same one.
+    /// Returns a reference to an object that the realm keeps under a name, so that every receiver gets the same object.
     pub fn shared(&self, name: &str, value: Value) -> Value {
         json!({ "$shared": format!("{}/{name}", self.name), "value": value })
     }
 
-    /// Updates its facts.
+    /// Updates the facts of the object.
     ///
     /// # Errors
     ///
@@ -458,7 +458,7 @@ impl TurnContext<'_> {
         self.realm.deliver("open", members).await.map(drop)
     }
 
-    /// Aborts its signal, and releases it and the objects that were shared in it.
+    /// Aborts the object's signal, and releases the object and everything that was shared in it.
     ///
     /// # Errors
     ///

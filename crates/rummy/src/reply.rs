@@ -1,8 +1,8 @@
 //! Sends the request of a turn to its model, and runs the rules and handlers that may stop the reply.
 //!
 //! Native rules read each piece of a reply first, then the `stream_text` and `stream_thinking` handlers of extensions. The first
-//! rule that matches, or handler that aborts, discards the reply: nothing of it is recorded or carried out. The text of the rule
-//! or handler is appended to the messages, and the request is sent again.
+//! rule that matches, or handler that aborts, discards the reply: no part of it is recorded or executed. The text of the rule or
+//! handler is appended to the messages, and the request is sent again.
 
 use crate::error::RummyError;
 use crate::run::{Loop, RunDriver};
@@ -20,14 +20,14 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
-/// Replies of one turn that extensions may discard. Rules have limits of their own.
+/// Maximum number of replies that extensions may discard in one turn. Rules have separate limits.
 const MAX_DISCARDED: usize = 8;
 
 /// The reason why a reply was discarded.
 struct Discarded {
-    /// The rule or the extension.
+    /// Name of the rule or the extension.
     by: String,
-    /// The text for the model; none ends the run.
+    /// Text for the model; `None` ends the run.
     retry: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Judge<'_> {
         self.cancel.cancel();
     }
 
-    /// Handles a firing: one that interrupts discards the reply, any other is reported at its end.
+    /// Handles a firing: if it interrupts, the reply is discarded; otherwise it is reported at the end of the reply.
     fn fired(&self, firing: Firing) {
         match firing.interrupts() {
             true => self.discard(names(&firing.rules), Some(words(&firing.rules, true))),
@@ -128,7 +128,7 @@ impl RunDriver<'_> {
         Err(RummyError::Model(format!("{MAX_DISCARDED} replies of one turn were stopped")))
     }
 
-    /// Sends the request once. Returns the reply, or the reason why it was discarded, and the rules for its reminder.
+    /// Sends the request once. Returns the reply, or the reason why it was discarded, and the rules to remind the model of.
     async fn attempt(
         &self,
         state: &Loop,
@@ -201,7 +201,7 @@ fn names(rules: &[FiredRule]) -> String {
     format!("the rule {}", names.join(", "))
 }
 
-/// Returns the message to the model about rules that its reply violated.
+/// Returns the message that tells the model which rules its reply violated.
 fn words(rules: &[FiredRule], was_stopped: bool) -> String {
     let what = match was_stopped {
         true => "Your reply was stopped because it broke this rule. Answer again, and keep to it.",

@@ -1,8 +1,8 @@
 //! Drives runs: queues their loops and decides when one ends.
 //!
 //! Hooks are called in the order of rummy 2.2's turn pipeline. `turn.rs` implements one turn, `proposals.rs` the proposals that
-//! wait for a decision. Functions in the form of 2.0 (`hooks.error.verdict`, `hooks.budget.enforce`) are called in place of the
-//! hook of 2.2. All state is in the store, from which a run continues after its process was killed.
+//! wait for a decision. If a plugin defines a function of 2.0 (`hooks.error.verdict`, `hooks.budget.enforce`), it is called in
+//! place of the corresponding hook of 2.2. All state is in the store, so a run can continue after its process was killed.
 
 use crate::error::RummyError;
 use crate::proposals::{Decision, Proposal, Resolving};
@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Flags that disable features of a run, and its proposals.
+/// Flags that disable features of a run, or accept its proposals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunFlags {
     /// Whether files of the project are left out.
@@ -34,7 +34,7 @@ pub struct RunFlags {
     pub no_web: bool,
     /// Whether actions that need acceptance are disabled.
     pub no_proposals: bool,
-    /// Whether proposals are accepted without asking.
+    /// Whether proposals are accepted without asking the user.
     pub yolo: bool,
 }
 
@@ -51,7 +51,7 @@ impl RunFlags {
         }
     }
 
-    /// Returns them with the names that loops, hooks and clients use.
+    /// Returns the flags with the names that loops, hooks and clients use.
     pub(crate) fn to_json(self) -> Value {
         json!({
             "noRepo": self.no_repo, "noInteraction": self.no_interaction, "noWeb": self.no_web,
@@ -63,11 +63,11 @@ impl RunFlags {
 /// A request to start or continue a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRequest {
-    /// Its name; an existing one continues.
+    /// Name of the run; an existing run with this name continues.
     pub alias: String,
-    /// The prompt of the user.
+    /// Prompt of the user.
     pub prompt: String,
-    /// The mode, which limits the commands.
+    /// Mode, which limits the available commands.
     pub mode: Mode,
     /// The flags.
     pub flags: RunFlags,
@@ -76,15 +76,15 @@ pub struct RunRequest {
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOutcome {
-    /// Its name.
+    /// Name of the run.
     pub alias: String,
     /// HTTP status: 200 done, 204 nothing to do, 422 not possible, 499 aborted or cancelled, 500 failed.
     pub status: u16,
-    /// Turns of this loop.
+    /// Number of turns of this loop.
     pub turns: u64,
     /// The last text of the model.
     pub summary: Option<String>,
-    /// The reason why it was aborted.
+    /// Reason why the run was aborted; `None` if it was not.
     pub reason: Option<String>,
 }
 
@@ -96,7 +96,7 @@ pub trait RunClient {
     /// Decides about a proposal. An implementation that never decides leaves it to other callers that resolve the entry.
     fn decide<'a>(&'a self, proposal: &'a Proposal) -> LocalBoxFuture<'a, Decision>;
 
-    /// Reports whether the client runs the commands that it accepts, and streams their output.
+    /// Returns whether the client runs the commands that it accepts, and streams their output.
     fn runs_commands(&self) -> bool {
         false
     }
@@ -104,11 +104,11 @@ pub trait RunClient {
 
 /// Opens the models of runs.
 pub trait ModelSource {
-    /// Opens the model of an alias; without one, the default model.
+    /// Opens the model of an alias; `None` opens the default model.
     fn open<'m>(&'m self, alias: Option<&'m str>) -> LocalBoxFuture<'m, Result<Arc<dyn Provider>, RummyError>>;
 }
 
-/// One model for all runs.
+/// Uses one model for all runs.
 impl ModelSource for Arc<dyn Provider> {
     fn open<'m>(&'m self, _: Option<&'m str>) -> LocalBoxFuture<'m, Result<Arc<dyn Provider>, RummyError>> {
         std::future::ready(Ok(Arc::clone(self))).boxed_local()
@@ -118,15 +118,15 @@ impl ModelSource for Arc<dyn Provider> {
 /// Limits of a run; [`settings`](crate::settings) has the defaults.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunLimits {
-    /// Turns of one loop.
+    /// Maximum number of turns of one loop.
     pub turns: u64,
-    /// Commands of one turn.
+    /// Maximum number of commands of one turn.
     pub commands: usize,
-    /// Strikes and cycles after which a run is aborted.
+    /// Numbers of strikes and cycles after which a run is aborted.
     pub verdict: verdict::Limits,
-    /// Share of the model's context that is used.
+    /// Share of the model's context that may be used.
     pub budget: budget::Limits,
-    /// Tokens of the model's context, if the model does not specify them.
+    /// Size of the model's context in tokens, for models that do not state it.
     pub context: i64,
 }
 
@@ -140,11 +140,11 @@ impl Default for RunLimits {
 /// A project of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// Number in the store.
+    /// Number of the project in the store.
     pub id: i64,
-    /// Its name.
+    /// Name of the project.
     pub name: String,
-    /// Its folder.
+    /// Folder of the project.
     pub root: PathBuf,
 }
 
@@ -159,7 +159,7 @@ pub struct RunDriver<'a> {
     pub(crate) cancel: CancellationToken,
     pub(crate) resolving: Rc<Resolving>,
     pub(crate) rules: Option<&'a RuleSet>,
-    /// Counts requests to models, for handlers that read their streams.
+    /// Number of requests to models, for handlers that read their streams.
     pub(crate) attempts: Rc<Cell<u32>>,
 }
 
@@ -214,12 +214,12 @@ impl<'a> RunDriver<'a> {
         Self { rules, ..self }
     }
 
-    /// Returns the token that cancels its runs.
+    /// Returns the token that cancels the driver's runs.
     pub fn cancel(&self) -> &CancellationToken {
         &self.cancel
     }
 
-    /// Returns a clone with another cancellation token, for single runs.
+    /// Returns a clone with another cancellation token, for individual runs.
     #[must_use]
     pub fn with_cancel(&self, cancel: CancellationToken) -> Self {
         Self { cancel, ..self.clone() }
@@ -229,7 +229,7 @@ impl<'a> RunDriver<'a> {
     ///
     /// # Errors
     ///
-    /// Fails when the store or a plugin refuses the project.
+    /// Fails if the store or a plugin rejects the project.
     pub async fn project(&self, name: &str, root: PathBuf) -> Result<Project, RummyError> {
         self.emit("project.init.started", json!({ "projectName": name, "projectRoot": root })).await?;
         let shown = root.to_string_lossy();
@@ -239,7 +239,7 @@ impl<'a> RunDriver<'a> {
         Ok(Project { id, name: name.to_owned(), root })
     }
 
-    /// Queues a prompt, and returns its run. A run in progress is interrupted: its current loop is cancelled.
+    /// Queues a prompt, and returns the number of its run. If the run is in progress, its current loop is cancelled.
     ///
     /// # Errors
     ///
@@ -283,7 +283,7 @@ impl<'a> RunDriver<'a> {
         outcome.ok_or_else(|| RummyError::Store(format!("the run {} is running already", request.alias)))
     }
 
-    /// Runs the queued loops of a run, and returns how the last one ended; `None` when the queue was empty.
+    /// Runs the queued loops of a run. Returns the outcome of the last one; `None` if the queue was empty.
     ///
     /// # Errors
     ///
@@ -308,7 +308,7 @@ impl<'a> RunDriver<'a> {
             Err(RummyError::Model(message)) => Ok((TurnEnd::stop(500, message), 0)),
             Err(error) => Err(error),
         };
-        // Every subscriber that was notified of the start is notified of the end, also after an error.
+        // Every subscriber that was notified of the start is also notified of the end, even after an error.
         let (end, turns) = match &done {
             Ok((end, turns)) => (end.status, *turns),
             Err(_) => (500, 0),
@@ -395,7 +395,7 @@ impl<'a> RunDriver<'a> {
         })
     }
 
-    /// Lets plugins change the configuration of a new run, and notifies them of it.
+    /// Lets plugins change the configuration of a new run, and notifies them of the run.
     async fn configure(&self, run_id: i64, row: Value) -> Result<Value, RummyError> {
         let config = self.realm.filter("run.config", row.clone(), vec![]).await?;
         if config != row {
@@ -441,7 +441,7 @@ impl<'a> RunDriver<'a> {
         self.store(|store| store.statement("get_run_by_id", "get", &json!({ "id": run_id })))
     }
 
-    /// Returns the alias of a run, which clients may change during the run.
+    /// Returns the alias of a run, which clients may change while it runs.
     pub(crate) fn alias(&self, run_id: i64) -> Result<String, RummyError> {
         Ok(self.run_row(run_id)?["alias"].as_str().unwrap_or_default().to_owned())
     }
@@ -472,7 +472,7 @@ impl<'a> RunDriver<'a> {
     }
 }
 
-/// Parses the attributes of a row, which the store keeps as JSON.
+/// Parses the attributes of a row, which the store keeps as JSON text.
 pub(crate) fn attributes_of(row: &Value) -> Map<String, Value> {
     match &row["attributes"] {
         Value::Object(attributes) => attributes.clone(),

@@ -1,8 +1,8 @@
 //! Serves the client protocol over a WebSocket on the loopback interface.
 //!
-//! A connection requires the token that the server prints at its start; pages in a browser are accepted with a local `Origin`
-//! only (`handshake.rs`). [`pijs_dialect_rummy::rpc`] implements the methods, `hub.rs` the work that they delegate to the host.
-//! Each connection has a bounded queue of messages and is closed when that is full, so that a slow client does not block others.
+//! A connection requires the token that the server prints when it starts; browser pages are accepted only with a local `Origin`
+//! (`handshake.rs`). [`pijs_dialect_rummy::rpc`] implements the methods, `hub.rs` the work that they delegate to the host. Each
+//! connection has a bounded queue of messages and is closed when the queue is full, so that a slow client does not block others.
 
 mod handshake;
 mod hub;
@@ -19,12 +19,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
-/// Most undelivered messages of one client.
+/// Maximum number of undelivered messages per client.
 const MAX_UNREAD: usize = 1024;
-/// Most concurrent requests and runs.
+/// Maximum number of concurrent requests and runs.
 const MAX_WORK: usize = 1024;
 
-/// The messages of a connection to the server.
+/// Messages that a connection sends to the server.
 enum Said {
     Opened(u64, mpsc::Sender<String>),
     Text(u64, String),
@@ -32,8 +32,8 @@ enum Said {
 }
 
 /// Serves the runs of sessions on 127.0.0.1 until `stop` is signalled; `say` receives the address with the token. A client
-/// selects a folder with `rummy/hello`. Runs continue after their client disconnects, and the runs of a killed server continue at
-/// the start.
+/// selects a folder with `rummy/hello`. Runs continue after their client disconnects, and unfinished runs of a killed server
+/// continue when it starts.
 ///
 /// # Errors
 ///
@@ -44,7 +44,7 @@ pub async fn serve(
     say: impl Fn(&str),
     stop: impl Future<Output = ()>,
 ) -> Result<(), RummyError> {
-    // Each session's plugins run while it serves.
+    // Each session's plugins run while the session is served.
     let mut serving: LocalBoxFuture<'_, _> = serve_all(sessions, port, say, stop).boxed_local();
     for session in sessions {
         serving = session.realm().run(serving).boxed_local();

@@ -2,7 +2,7 @@
 //!
 //! A delivery carries a ticket, which the realm passes with each call to the store on behalf of that delivery. The ticket
 //! identifies the origin of the call: a handler that acts for the model, a hook, or a client's call. A call without a valid
-//! ticket is the plugin's own. So a plugin that keeps a ticket can lower its writer, and never raise it.
+//! ticket is attributed to the plugin. So a plugin that keeps a ticket can lower the writer of its calls, but never raise it.
 
 use crate::error::RummyError;
 use pijs_dialect_rummy::{Audit, Options, Profile, Store, StoreError, WaiterId, Writer};
@@ -15,19 +15,19 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// The origin of a call to the store, which limits the writers it may use.
+/// Origin of a call to the store, which limits the writers that the call may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallPath {
     /// A handler for a command of the model.
     Model,
     /// A call of a client.
     Client,
-    /// A hook, or a plugin's own call.
+    /// A hook, or a call that a plugin makes by itself.
     Plugin,
 }
 
 impl CallPath {
-    /// Returns the highest writer that it allows.
+    /// Returns the highest writer that this origin allows.
     pub fn ceiling(self) -> Writer {
         match self {
             Self::Model => Writer::Model,
@@ -41,7 +41,7 @@ impl CallPath {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket(pub String);
 
-/// Serves `rummy.entries` and `rummy.db` from one store. Clones are the same one.
+/// Serves `rummy.entries` and `rummy.db` from a single store, which clones share.
 #[derive(Clone)]
 pub struct EntryConnector(Arc<Shared>);
 
@@ -71,7 +71,7 @@ struct Waiting {
 }
 
 impl Inner {
-    /// Wakes the waiters of resolved entries, and returns the changes.
+    /// Wakes the waiters of resolved entries. Returns the changes.
     fn settle(&mut self) -> Vec<Value> {
         for waiter in self.store.take_woken().into_iter().flat_map(|woken| woken.waiters) {
             // The waiter may have been dropped.
@@ -94,7 +94,8 @@ fn millis(ambient: &Ambient) -> i64 {
 }
 
 impl EntryConnector {
-    /// Opens the database at a path, or one in memory; `profile` is that of the plugins.
+    /// Opens the database at a path, or one in memory for `None`; `profile` is the generation of rummy that the plugins are
+    /// written for.
     ///
     /// # Errors
     ///
@@ -156,7 +157,7 @@ impl EntryConnector {
         self.locked().undelivered.entry(extension.to_owned()).or_default();
     }
 
-    /// Takes the changes that others have made since the last call.
+    /// Takes the changes that others have made since the last call for this realm.
     pub(crate) fn take_untold(&self, extension: &str) -> Vec<Value> {
         self.locked().undelivered.get_mut(extension).map(std::mem::take).unwrap_or_default()
     }
@@ -222,7 +223,7 @@ struct Parked<'c> {
 
 impl Parked<'_> {
     async fn wait(mut self) {
-        // A dropped sender means that the store is gone and nothing is resolved any more.
+        // A dropped sender means that the store is gone and no entry will be resolved.
         let _ = (&mut self.woken).await;
     }
 }
@@ -236,7 +237,7 @@ impl Drop for Parked<'_> {
     }
 }
 
-/// Converts an error of the store for the realm. Its reason differs from those of the gate, since the gate has allowed the call.
+/// Converts an error of the store for the realm. The reason differs from those of the gate, which has allowed the call.
 fn refusal(error: &StoreError) -> HostcallError {
     let denied = HostcallError::new(ErrorCode::InvalidRequest, error.to_string());
     denied.with("reason", "store").with("store", error.to_json())
@@ -266,9 +267,9 @@ impl Connector for EntryConnector {
 mod tests {
     use super::*;
 
-    /// Follows rummy's specification, "Four Writer Tiers": the path of a call bounds its writer.
+    /// Follows rummy's specification, "Four Writer Tiers": the origin of a call limits its writer.
     #[test]
-    fn a_ticket_lowers_what_a_call_counts_as_and_never_raises_it() {
+    fn a_ticket_lowers_the_writer_of_a_call_and_never_raises_it() {
         let connector = EntryConnector::open(None, "2.x", 2, Ambient::system()).expect("a store");
         let model = connector.issue(CallPath::Model);
         let path_of = |ticket: Option<&str>| connector.locked().tickets.path_of(ticket);
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_waiter_wakes_when_its_entry_is_resolved_and_leaves_when_it_is_dropped() {
+    async fn a_waiter_wakes_when_its_entry_is_resolved_and_is_removed_when_dropped() {
         use pijs_dialect_rummy::{Set, State};
         let connector = EntryConnector::open(None, "2.x", 2, Ambient::system()).expect("a store");
         let path = "log://turn_1/sh/ls";

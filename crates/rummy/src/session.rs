@@ -1,10 +1,10 @@
 //! [`RummySession`]: a project's plugins, entries and model, for the command line and the server.
 //!
-//! | what | where |
+//! | item | location |
 //! |---|---|
 //! | the user's plugins | `rummy/plugins` in pi's folder |
-//! | the project's | `.pi/rummy/plugins`, once the folder is trusted |
-//! | entries | `pijs/rummy/` in pi's folder, which no extension reads or writes |
+//! | the project's plugins | `.pi/rummy/plugins`, if the folder is trusted |
+//! | entries | `pijs/rummy/` in pi's folder, which no extension can read or write |
 //!
 //! Plugins cannot write to these folders, nor to the staged package.
 
@@ -40,11 +40,11 @@ pub struct SessionOptions {
     pub config: SessionConfig,
     /// Folders of plugins in addition to the user's and the project's.
     pub plugins: Vec<PathBuf>,
-    /// The generation of rummy that the plugins are written for.
+    /// Generation of rummy that the plugins are written for.
     pub profile: String,
     /// Whether the bundled plugins are loaded.
     pub bundled: bool,
-    /// Whether an error of a plugin ends the operation, as in rummy.
+    /// Whether an exception of a plugin ends the operation, as in rummy.
     pub faithful: bool,
     /// Whether entries are kept in memory only.
     pub in_memory: bool,
@@ -71,9 +71,9 @@ pub struct RummySession {
     ambient: Ambient,
     models: RefCell<BTreeMap<String, Arc<dyn Provider>>>,
     rules: Option<RuleSet>,
-    /// Runs with loops that a killed process left.
+    /// Runs whose loops a killed process left unfinished.
     unfinished_runs: Vec<i64>,
-    /// Marks this process as a user of the store.
+    /// Lock that marks this process as a user of the store.
     _at_work: Option<File>,
 }
 
@@ -102,7 +102,7 @@ pub fn database(environment: &Environment) -> PathBuf {
 ///
 /// # Errors
 ///
-/// Fails when a folder cannot be read, and when a variable names a plugin that does not exist.
+/// Fails if a folder cannot be read, or if a variable names a plugin that does not exist.
 pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<PluginSet, RummyError> {
     let mut set = PluginSet::default();
     let own = project_plugins(environment);
@@ -113,7 +113,7 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     }
     let folders = [user_plugins(environment), own].into_iter().zip([true, trusted]);
     for (folder, counts) in folders {
-        // The user trusted the project, not code outside of it that a link names.
+        // The user trusts the project, but not code outside of it that a link names.
         let is_elsewhere = |set: &mut PluginSet| {
             folder == project_plugins(environment) && set.refuses_link(&folder, &environment.dirs.cwd)
         };
@@ -124,7 +124,7 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     for folder in more {
         set = set.folder(folder)?;
     }
-    // Packages of a project are searched only if it is trusted, like its plugins.
+    // Like its plugins, a project's packages are searched only if the project is trusted.
     let of_project = [environment.dirs.cwd.join("node_modules"), environment.dirs.cwd.join(".pi/npm/node_modules")];
     let of_project = of_project.into_iter().filter(|_| trusted).map(|folder| (folder, InstallScope::Project));
     let installed = (environment.dirs.agent_dir.join("npm/node_modules"), InstallScope::User);
@@ -132,7 +132,7 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     set.variables(&with_folders(environment, &modules, trusted), &modules)
 }
 
-/// Returns the variables, with the path in place of the name for a folder that was installed in place.
+/// Returns the environment's variables. For a plugin whose folder was installed in place, the name is replaced by the path.
 fn with_folders(
     environment: &Environment,
     modules: &[(PathBuf, InstallScope)],
@@ -172,7 +172,7 @@ pub fn open_store(
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut maker = fs::DirBuilder::new();
     maker.recursive(true);
-    // Only the user may read the conversation with the model.
+    // Only the user may read the conversation with the model, so the folder is private.
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
     maker.create(folder).map_err(|source| RummyError::File { path: folder.to_owned(), source })?;
@@ -277,7 +277,7 @@ impl RummySession {
         Ok(Self { realm, environment, config, ambient, models, rules, unfinished_runs: left, _at_work: mark })
     }
 
-    /// Runs with loops that a killed process left.
+    /// Returns the runs whose loops a killed process left unfinished.
     pub fn unfinished_runs(&self) -> &[i64] {
         &self.unfinished_runs
     }
@@ -292,7 +292,7 @@ impl RummySession {
         &self.environment
     }
 
-    /// Returns its clock and randomness.
+    /// Returns the session's clock and randomness.
     pub fn ambient(&self) -> &Ambient {
         &self.ambient
     }
@@ -350,7 +350,7 @@ impl RummySession {
 }
 
 impl ModelSource for RummySession {
-    /// Opens the model of a client's alias, or of a name in the catalogue. Each is opened once.
+    /// Opens the model of a client's alias, or of a name in the catalogue. Each model is opened once.
     fn open<'m>(&'m self, alias: Option<&'m str>) -> LocalBoxFuture<'m, Result<Arc<dyn Provider>, RummyError>> {
         async move {
             let usual = self.models.borrow().get("").map(Arc::clone);
@@ -367,7 +367,7 @@ impl ModelSource for RummySession {
             let name = (!key.is_empty()).then(|| row["actual"].as_str().unwrap_or(key));
             let model = self.model(name).await;
             let model = model.map_err(|error| match error {
-                // An unknown model fails its run, not the session.
+                // An unknown model fails only its run, not the session.
                 RummyError::Session(failure) if name.is_some() => RummyError::Model(failure.to_string()),
                 error => error,
             })?;

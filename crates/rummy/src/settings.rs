@@ -1,12 +1,12 @@
 //! Settings of rummy that its plugins read from `process.env`: names, defaults, and values of the user's environment.
 //!
-//! These are the loop and budget settings of rummy's documentation; none of them is an address or a key. The realm receives only
-//! these variables, so it needs no grant for the environment. All other variables require consent.
+//! These are the loop and budget settings of rummy's documentation, none of which is an address or a key. The realm receives them
+//! without a grant for the environment; all other variables require consent.
 
 use pijs_runtime::Environment;
 use serde_json::{Map, Value};
 
-/// Names and defaults. A setting without a default is set only if the user sets it.
+/// Names and defaults of the settings. Without a default, a setting exists only if the user sets it.
 const SETTINGS: &[(&str, Option<&str>)] = &[
     ("RUMMY_BUDGET_CEILING", Some("0.9")),
     ("RUMMY_DEBUG", None),
@@ -25,7 +25,7 @@ const SETTINGS: &[(&str, Option<&str>)] = &[
     ("RUMMY_TOKEN_DIVISOR", Some("2")),
 ];
 
-/// Returns one setting.
+/// Returns the value of a setting; `None` if it has neither a value nor a default.
 pub fn setting<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
     let default = SETTINGS.iter().find(|(known, _)| *known == name).and_then(|(_, default)| *default);
     environment.variable(name).or(default)

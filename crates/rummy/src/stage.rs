@@ -1,9 +1,9 @@
 //! Finds plugins and stages them as one package.
 //!
-//! A plugin is a file `X/X.js` or `X/index.js` below a plugin folder, or any `.js` file at its top except `index.js`. Files
+//! A plugin is a file `X/X.js` or `X/index.js` below a plugin folder, or any `.js` file directly in it except `index.js`. Files
 //! `*.test.js` and folders with a file `DISABLED` are skipped. Names are sorted, so the order is the same on every machine.
-//! Plugins in variables (`RUMMY_PLUGIN_X=PATH-OR-PACKAGE`) follow, sorted by variable; each has its own package, realm and grants
-//! ([`ExternalPlugin`]).
+//! Plugins in variables (`RUMMY_PLUGIN_X=PATH-OR-PACKAGE`) follow, sorted by variable. Each has a separate package, realm and
+//! grants ([`ExternalPlugin`]).
 //!
 //! The package is a copy, because all code of a realm has to be in one folder: the dialect's modules, the files of each bundle,
 //! and an entry that imports them. It is compiled like any extension. Files are copied under the rules for files of a build
@@ -28,15 +28,15 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Most plugins of one session: many times the number that rummy includes.
+/// Maximum number of plugins in a session: many times the number that rummy includes.
 const MAX_PLUGINS: usize = 512;
-/// Most plugins with their own realms, each of which is a process.
+/// Maximum number of plugins with their own realm, which is a process each.
 const MAX_EXTERNAL: usize = 32;
-/// Most files of one bundle.
+/// Maximum number of files in one bundle.
 const MAX_FILES: usize = 4096;
-/// Most bytes of one bundle.
+/// Maximum size of one bundle in bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// Most folder levels of one bundle.
+/// Maximum number of folder levels in one bundle.
 const MAX_LEVELS: usize = 24;
 
 /// Suffixes of files that code may import or read at run time.
@@ -59,24 +59,24 @@ const DIALECT: &[(&str, &str)] = &[
     ("tool_registry.ts", include_str!("../dialect/tool_registry.ts")),
 ];
 
-/// The bundled plugins of the realm that plugins share.
+/// Bundled plugins of the shared realm.
 const BUNDLED: &[(&str, &str)] = &[
     ("bundled/assembly.ts", include_str!("../dialect/bundled/assembly.ts")),
     ("bundled/index.ts", include_str!("../dialect/bundled/index.ts")),
     ("bundled/tools.ts", include_str!("../dialect/bundled/tools.ts")),
 ];
 
-/// The bundled plugins of the realm of a single external plugin.
+/// Bundled plugins of the realm of an external plugin.
 const BUNDLED_EXTERNAL: &[(&str, &str)] = &[("bundled/index.ts", include_str!("../dialect/bundled/external.ts"))];
 
 /// A plugin and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginSource {
-    /// Name: the file's, or the suffix of the variable in lower case.
+    /// Name of the plugin: that of its file, or the suffix of the variable in lower case.
     pub name: String,
-    /// Path at which it was found, for messages.
+    /// Path at which the plugin was found, for messages.
     pub found: PathBuf,
-    /// The specifier that the entry imports: a path in the package, or the name of an installed one.
+    /// Specifier that the entry imports: a path in the package, or the name of an installed package.
     import: String,
 }
 
@@ -91,9 +91,9 @@ struct Bundle {
 #[derive(Debug, Clone)]
 struct Needed {
     name: String,
-    /// The `node_modules` folder in which it is searched.
+    /// `node_modules` folder in which the package is searched.
     modules: PathBuf,
-    /// The folder that depends on it, or `modules` itself. The package has to be in it, or in a `node_modules` of a parent
+    /// Folder that depends on the package, or `modules` itself. The package has to be in it, or in a `node_modules` of a parent
     /// folder.
     within: Source,
 }
@@ -103,22 +103,22 @@ struct Needed {
 pub struct PluginSet {
     plugins: Vec<PluginSource>,
     bundles: Vec<Bundle>,
-    /// Packages that are imported by name; the first with a name is used.
+    /// Packages that are imported by name. If several have the same name, the first is used.
     packages: Vec<Needed>,
-    /// Descriptions of files that were left out, with the reason.
+    /// Messages about files that were left out, each with the reason.
     refused: Vec<String>,
-    /// Plugins with their own packages.
+    /// Plugins with their own package.
     externals: Vec<ExternalPlugin>,
-    /// Whether this is the package of one such plugin.
+    /// Whether this set is the package of one such plugin.
     is_external: bool,
 }
 
 impl PluginSet {
-    /// Adds the plugins below a folder, or below its `src/plugins` if it has one; those may import from the whole folder.
+    /// Adds the plugins below a folder, or below its `src/plugins` if that exists; then they may import from the whole folder.
     ///
     /// # Errors
     ///
-    /// Fails when the folder cannot be read, or has more plugins than a session loads.
+    /// Fails when the folder cannot be read, or contains more plugins than a session loads.
     pub fn folder(mut self, folder: &Path) -> Result<Self, RummyError> {
         let from = folder.canonicalize().map_err(at(folder))?;
         let (base, below) = match from.join("src/plugins") {
@@ -138,8 +138,8 @@ impl PluginSet {
         self.bounded()
     }
 
-    /// Adds the plugins in variables, each with its own package: `RUMMY_PLUGIN_X` is an absolute path, or the name of a package
-    /// in the first of these `node_modules` folders that has it.
+    /// Adds the plugins in variables, each with its own package. `RUMMY_PLUGIN_X` is an absolute path or the name of a package,
+    /// which is looked up in these `node_modules` folders in order.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl PluginSet {
         self.refused.extend(other.refused);
     }
 
-    /// Adds an installed package. Returns its identity, or `None` when its folder is a link that leads out.
+    /// Adds an installed package. Returns its identity; `None` if its `node_modules` is a link to another kind of folder.
     fn installed(
         &mut self,
         variable: &str,
@@ -231,7 +231,7 @@ impl PluginSet {
         Ok(Some((id, None)))
     }
 
-    /// Returns the plugins with their own packages, in the order of their construction, which follows that of the others.
+    /// Returns the plugins with their own package, in the order of their construction. They are constructed after all others.
     pub fn externals(&self) -> &[ExternalPlugin] {
         &self.externals
     }
@@ -241,7 +241,7 @@ impl PluginSet {
         &self.plugins
     }
 
-    /// Returns whether a folder is a link that leads out of `within`, and records it as left out.
+    /// Returns whether a folder is a link that leads out of `within`. Records such a folder as left out.
     pub(crate) fn refuses_link(&mut self, folder: &Path, within: &Path) -> bool {
         let leads = |real: &Path| within.canonicalize().is_ok_and(|within| !real.starts_with(within));
         let Some(real) = folder.canonicalize().ok().filter(|real| leads(real) && guard!(RummyLinks)) else {
@@ -267,10 +267,10 @@ impl PluginSet {
         }
     }
 
-    /// Writes the package below `base`, and replaces its previous contents.
+    /// Writes the package below `base`, and replaces the package's previous contents.
     ///
     /// `options` are those of the dialect in JSON: `{profile, bundled, faithful}`. Leaves out files that `access` denies to a
-    /// build, and folders and packages behind links that lead out; the record lists them.
+    /// build, and folders and packages whose links lead out; the record lists them.
     ///
     /// # Errors
     ///
@@ -301,8 +301,8 @@ impl PluginSet {
         Ok(Staged { package, record: copier.record() })
     }
 
-    /// Copies the packages that are imported by name, and their dependencies. One that is not installed is left out, and the
-    /// importing plugin gets an error.
+    /// Copies the packages that are imported by name, and their dependencies. A package that is not installed is left out, and
+    /// the importing plugin gets an error.
     fn stage_dependencies(&self, copier: &mut Copier<'_>, to: &Path) -> Result<(), RummyError> {
         let mut waiting: VecDeque<Needed> = self.packages.iter().cloned().collect();
         let mut seen = BTreeSet::new();
@@ -345,7 +345,7 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Returns its folder.
+    /// Returns the folder of the package.
     pub fn package(&self) -> &Path {
         &self.package
     }
@@ -355,7 +355,7 @@ impl Staged {
         &self.record
     }
 
-    /// Returns its folder and the record of copied files.
+    /// Returns the folder of the package and the record of copied files.
     pub fn into_parts(self) -> (PathBuf, BuildRecord) {
         (self.package, self.record)
     }
@@ -428,7 +428,7 @@ fn scan(folder: &Path, is_top: bool, level: usize, found: &mut Vec<PathBuf>) -> 
     Ok(())
 }
 
-/// Returns the manifest of a package; null when it is missing, unreadable or a link.
+/// Returns the manifest of a package; null if it is missing, unreadable or a link.
 fn manifest_of(package: &Path) -> serde_json::Value {
     let path = package.join("package.json");
     let is_file = path.symlink_metadata().is_ok_and(|about| about.is_file());

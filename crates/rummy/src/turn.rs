@@ -11,21 +11,21 @@ use pijs_dialect_rummy::verdict::{self, Verdict};
 use pijs_dialect_rummy::{Profile, Set, State, Visibility, Writer};
 use serde_json::{Value, json};
 
-/// Longest path of a command.
+/// Maximum length of a command's path.
 const LONGEST_PATH: usize = 512;
 
-/// Outcomes that are not strikes, since they give the model information about the state.
+/// Outcomes that are not strikes, because they inform the model about the state.
 const SOFT_OUTCOMES: &[&str] = &["not_found", "conflict", "permission"];
 
 /// A running turn.
 pub(crate) struct Turn<'t> {
     pub(crate) number: i64,
-    /// Id of its row in the store.
+    /// Id of the turn's row in the store.
     pub(crate) id: Value,
     pub(crate) hooks: TurnContext<'t>,
-    /// The context of handlers, which writes as the model.
+    /// Context of handlers, whose writes count as the model's.
     pub(crate) handlers: TurnContext<'t>,
-    /// Errors that belong to no action.
+    /// Number of errors that belong to no action.
     pub(crate) errors: usize,
 }
 
@@ -148,7 +148,7 @@ impl RunDriver<'_> {
         self.verdict(state, turn, &recorded, Some((&content, &commands))).await
     }
 
-    /// Parses the commands of a reply, and notifies plugins. Returns the commands and the text.
+    /// Parses the commands of a reply and notifies plugins. Returns the text and the commands.
     async fn read_reply(
         &self,
         state: &Loop,
@@ -158,8 +158,8 @@ impl RunDriver<'_> {
     ) -> Result<(String, Vec<Command>), RummyError> {
         let mut message = raw["choices"][0]["message"].clone();
         let content = message["content"].as_str().unwrap_or_default().to_owned();
-        // A tag that is not advertised, for example in a run in mode `ask`, is parsed as a command as well, so that the policy
-        // rejects it.
+        // A tag that is not advertised, for example in mode `ask`, is parsed as a command as well, so that the policy can reject
+        // it.
         let of_plugins = state.tools.iter().filter_map(Value::as_str);
         let tools: Vec<&str> = Profile::v2().tools.iter().copied().chain(of_plugins).collect();
         let parsed = tags::parse_with(&content, &tools, self.limits.commands);
@@ -200,7 +200,7 @@ impl RunDriver<'_> {
 
     fn stats(&self, turn: &Turn<'_>, usage: &Value, measured: i64, reasoning: &Value) -> Result<(), RummyError> {
         let count = |key: &str| usage[key].as_i64().unwrap_or_default();
-        // The provider's count takes precedence over the estimate; the next turn's budget is based on it.
+        // The provider's count takes precedence over the estimate. The next turn's budget is based on it.
         let context = if count("prompt_tokens") > 0 { count("prompt_tokens") } else { measured };
         let said = json!({
             "id": turn.id, "context_tokens": context, "reasoning_content": reasoning, "prompt_tokens": count("prompt_tokens"),
@@ -210,7 +210,7 @@ impl RunDriver<'_> {
         self.store(|store| store.statement("update_turn_stats", "run", &said)).map(drop)
     }
 
-    /// Records an error without an action through the plugin that creates its entry. It is a strike unless its outcome is soft.
+    /// Records an error without an action, through the plugin that creates the entry. It is a strike unless its outcome is soft.
     pub(crate) async fn log_error(
         &self,
         state: &Loop,
@@ -253,7 +253,7 @@ impl RunDriver<'_> {
         });
         let entry = self.realm.filter("entry.recording", entry, vec![about]).await?;
         let is_rejected = matches!(entry["state"].as_str(), Some("failed" | "cancelled"));
-        // An entry stays in progress until its handler has ended, so that a killed process leaves none that looks complete.
+        // An entry stays in progress until its handler has ended, so that a killed process leaves no entry that looks complete.
         let kept = entry["state"].as_str().and_then(|state| State::parse(state).ok()).filter(|_| is_rejected);
         let set = Set {
             outcome: entry["outcome"].as_str().map(str::to_owned),
@@ -266,14 +266,14 @@ impl RunDriver<'_> {
         Ok(Recorded { scheme: command.name.clone(), path, entry, is_rejected })
     }
 
-    /// Executes recorded commands in order; aborts the rest after one that failed or was rejected.
+    /// Executes recorded commands in order. After a command that failed or was rejected, the remaining ones are aborted.
     async fn dispatch_all(&self, state: &Loop, turn: &mut Turn<'_>, recorded: &[Recorded]) -> Result<(), RummyError> {
         let mut aborted = false;
         for one in recorded {
             if one.is_rejected {
                 continue;
             }
-            // A signal that ends the turn takes effect also after an error.
+            // A signal that ends the turn takes effect even after an error.
             if aborted && one.scheme != "update" {
                 self.abort(state, one)?;
                 continue;

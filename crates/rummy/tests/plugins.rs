@@ -27,7 +27,7 @@ fn in_realm(folder: &Path, adapt: impl FnOnce(&mut RealmOptions), test: impl Asy
     with_plugins(PluginSet::default().folder(folder).expect("read"), adapt, test);
 }
 
-/// Opens the realm of any plugins as [`in_realm`] does.
+/// Opens the realm of any plugins, like [`in_realm`].
 fn with_plugins(plugins: PluginSet, adapt: impl FnOnce(&mut RealmOptions), test: impl AsyncFnOnce(Rc<PluginRealm>)) {
     let base = tempfile::tempdir().expect("a folder");
     let mut environment = Environment::capture().expect("an environment");
@@ -58,14 +58,14 @@ fn in_fixtures(test: impl AsyncFnOnce(Rc<PluginRealm>)) {
     );
 }
 
-/// Returns an entry of the store in JSON.
+/// Returns an entry of the store as JSON.
 fn stored(realm: &PluginRealm, path: &str) -> Value {
     let args = json!([1, path]);
     let get = |method| realm.entries().with(|store| store.entries(method, &args, Writer::System)).expect("read");
     json!({ "body": get("getBody"), "attributes": get("getAttributes") })
 }
 
-/// Follows rummy's plugin guide, "Plugin Contract" and "Loading": order, forms, and what is passed over.
+/// Follows rummy's plugin guide, "Plugin Contract" and "Loading": order and forms of plugins, and the files that are skipped.
 #[test]
 fn plugins_load_in_sorted_order_and_one_that_fails_is_passed_over() {
     in_fixtures(async |realm| {
@@ -93,8 +93,8 @@ fn plugins_load_in_sorted_order_and_one_that_fails_is_passed_over() {
     });
 }
 
-/// Follows rummy's plugin guide, "handler(entry, rummy)" and "Four Writer Tiers" of rummy's specification: a handler writes as
-/// the model, and its entry is one object.
+/// Follows rummy's plugin guide, "handler(entry, rummy)" and "Four Writer Tiers" of rummy's specification: a handler's writes
+/// count as the model's, and all handlers share one entry object.
 #[test]
 fn a_handler_writes_where_its_entry_says_as_the_model() {
     in_fixtures(async |realm| {
@@ -133,8 +133,8 @@ fn filters_thread_a_value_in_ascending_priority() {
     });
 }
 
-/// Follows rummy's plugin guide, "Hedberg" and "Architectural exceptions": what a plugin assigns is what others, and the host,
-/// call.
+/// Follows rummy's plugin guide, "Hedberg" and "Architectural exceptions": a function that a plugin assigns is the one that other
+/// plugins and the host call.
 #[test]
 fn functions_in_the_shared_tree_are_called_by_name() {
     in_fixtures(async |realm| {
@@ -144,8 +144,8 @@ fn functions_in_the_shared_tree_are_called_by_name() {
     });
 }
 
-/// Errors of subscribers are isolated: events continue, and a filter's value stays unchanged. With `faithful` they end the
-/// operation.
+/// Exceptions of subscribers are isolated: events continue, and a filter's value stays unchanged. With `faithful` an exception
+/// ends the operation.
 #[test]
 fn a_subscriber_that_throws_is_isolated_and_named() {
     in_fixtures(async |realm| {
@@ -171,7 +171,8 @@ fn a_subscriber_that_throws_is_isolated_and_named() {
     );
 }
 
-/// Follows rummy's plugin guide, "Turn Pipeline": a veto, the content, and the event after.
+/// Follows rummy's plugin guide, "Turn Pipeline": hooks can veto a proposal and change its content, and receive the event after
+/// it.
 #[test]
 fn proposal_hooks_veto_change_and_hear() {
     in_fixtures(async |realm| {
@@ -186,7 +187,7 @@ fn proposal_hooks_veto_change_and_hear() {
     });
 }
 
-/// Follows rummy's plugin guide, "RPC Methods": methods of plugins, what they throw, and the catalogue.
+/// Follows rummy's plugin guide, "RPC Methods": plugins' methods, their exceptions, and the catalogue.
 #[test]
 fn rpc_methods_of_plugins_are_called_and_listed() {
     in_fixtures(async |realm| {
@@ -237,7 +238,7 @@ fn verbs_and_queries_go_to_the_store_with_the_writer_of_their_delivery() {
     });
 }
 
-/// Follows rummy's plugin guide, "Client Notifications": what plugins say to clients is passed on, once.
+/// Follows rummy's plugin guide, "Client Notifications": each notification of a plugin is forwarded to clients once.
 #[test]
 fn what_plugins_say_to_clients_is_passed_on() {
     in_fixtures(async |realm| {
@@ -255,7 +256,7 @@ fn what_plugins_say_to_clients_is_passed_on() {
     });
 }
 
-/// The bundled plugins register, and a plugin of the user replaces the bundled one with the same name.
+/// The bundled plugins register. A plugin of the user replaces the bundled one with the same name.
 #[test]
 fn bundled_plugins_are_there_unless_the_users_have_their_names() {
     in_realm(
@@ -276,8 +277,8 @@ fn bundled_plugins_are_there_unless_the_users_have_their_names() {
     );
 }
 
-/// The plugins of rummy 0.5.0 load and register unmodified. `RUMMY_UPSTREAM` names a checkout with its dependencies
-/// installed; it is no part of this repository.
+/// The plugins of rummy 0.5.0 load and register unmodified. `RUMMY_UPSTREAM` names a checkout with its dependencies installed,
+/// which is not part of this repository.
 #[test]
 #[expect(clippy::print_stderr, reason = "why it was left out, and which plugins were loaded")]
 fn upstreams_bundled_plugins_load_unmodified() {

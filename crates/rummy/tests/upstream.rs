@@ -1,10 +1,10 @@
-//! Runs upstream's own tests in a realm: unit and integration tests of rummy 0.5.0, with its own SQL and this crate's SQL
+//! Runs upstream's tests in a realm: unit and integration tests of rummy 0.5.0, with upstream's SQL and this crate's SQL
 //! functions.
 //!
 //! `RUMMY_UPSTREAM` is a checkout with the dependencies of its manifest installed; this repository contains none of it. Its files
-//! run unchanged, with three substitutes: `node:test` is `upstream/node_test.js`, `@possumtech/sqlrite` (which no registry has)
-//! is `upstream/sqlrite.js`, and the plugin scan, which imports files from disk, receives the compiled modules.
-//! `upstream/failures.txt` lists the expected failures with reasons; the test fails when the run differs.
+//! run unchanged, apart from three substitutes: `node:test` is `upstream/node_test.js`, `@possumtech/sqlrite` (which no registry
+//! has) is `upstream/sqlrite.js`, and the plugin scan, which imports files from disk, receives the compiled modules.
+//! `upstream/failures.txt` lists the expected failures with reasons; the test fails if the run differs from it.
 
 use pijs_dialect_rummy::register_functions;
 use pijs_host::CallbackOutcome;
@@ -187,7 +187,7 @@ fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
     }
 }
 
-/// Copies the checkout with the substitutes into a package, and returns its test files.
+/// Copies the checkout with the substitutes into a package. Returns the test files.
 fn stage(checkout: &Path, package: &Path) -> Vec<String> {
     let (mut tests, mut plugins) = (Vec::new(), Vec::new());
     for folder in ["src", "test/helpers", "test/integration", "lang", "node_modules", "migrations"] {
@@ -255,7 +255,7 @@ fn settings(checkout: &Path) -> Map<String, Value> {
     pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().into())).collect()
 }
 
-/// Runs one file of tests in its own realm.
+/// Runs a file of tests in a separate realm.
 async fn run_file(
     environment: &Environment,
     package: &Path,

@@ -1,8 +1,8 @@
 //! Orders the calls of subscribers in several realms.
 //!
-//! Plugins of folders share the first realm, and each plugin of another package has its own. Subscribers of all realms are called
-//! in one order, by priority and then by realm. So a hook is delivered in segments, each of which consists of consecutive
-//! subscribers of one realm.
+//! Plugins of folders share the first realm, and each plugin of another package has its own. The subscribers of all realms are
+//! called in a single order, by priority and then by realm. So a hook is delivered in segments of consecutive subscribers in one
+//! realm.
 
 use super::{ClientEvent, Fault};
 use pijs_host::RegistrationOwner;
@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One realm.
+/// A realm and its callable functions.
 pub(super) struct RealmPart {
     pub(super) owner: RegistrationOwner,
     pub(super) handle: Handle,
     pub(super) order: RefCell<CallOrder>,
 }
 
-/// The callable functions of a realm.
+/// The callable functions of a realm, with their priorities.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct CallOrder {
@@ -39,7 +39,7 @@ pub(super) struct CallOrder {
     pub(super) calls: BTreeSet<String>,
 }
 
-/// The answer of one realm.
+/// The answer of a single realm.
 #[derive(Deserialize)]
 pub(super) struct Answer {
     #[serde(default)]
@@ -64,24 +64,24 @@ pub(super) struct Emitted {
     pub(super) args: Value,
 }
 
-/// Subscribers of one realm that are called one after the other.
+/// Consecutive subscribers in one realm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct CallSegment {
-    /// The realm, by index.
+    /// Index of the realm.
     pub(super) part: usize,
     from: f64,
     to: f64,
 }
 
 impl CallSegment {
-    /// Adds the bounds to the members of a delivery.
+    /// Adds the segment's bounds to the members of a delivery.
     pub(super) fn bound(&self, members: &mut Map<String, Value>) {
         members.insert("from".to_owned(), self.from.into());
         members.insert("to".to_owned(), self.to.into());
     }
 }
 
-/// Merges the priorities of several realms into one order.
+/// Merges the priorities of several realms into a single order.
 pub(super) fn segments<'a>(priorities: impl IntoIterator<Item = (usize, &'a [f64])>) -> Vec<CallSegment> {
     let each = |(part, list): (usize, &'a [f64])| list.iter().map(move |priority| (*priority, part));
     let mut all: Vec<(f64, usize)> = priorities.into_iter().flat_map(each).collect();

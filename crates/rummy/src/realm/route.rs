@@ -6,10 +6,10 @@ use crate::error::RummyError;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most events between realms in one delivery, which ends plugins that answer each other's events endlessly.
+/// Maximum number of events between realms in one delivery. It stops plugins that answer each other's events endlessly.
 const MAX_EMITTED: usize = 256;
 
-/// Hooks that the host emits and that one realm forwards to clients.
+/// Hooks that the host emits and that only one realm forwards to clients.
 const FOR_CLIENTS: &[&str] = &["stream.cancelled", "ui.notify", "ui.render"];
 
 /// Selects the priorities that order a delivery.
@@ -71,7 +71,7 @@ impl PluginRealm {
         segments(lists.enumerate())
     }
 
-    /// Calls the subscribers of an event; those of one realm may have been called already.
+    /// Calls the subscribers of an event. The subscribers of one realm may have been called already.
     async fn emitted_in_order(
         &self,
         hook: &str,
@@ -116,7 +116,7 @@ impl PluginRealm {
             faults.extend(delivered.faults);
             done = delivered.value;
             match members.get_mut("entry") {
-                // Each realm has its own object, which receives the changes of earlier handlers.
+                // The object exists separately in each realm, and receives the changes of earlier handlers.
                 Some(entry) if entry.get("$shared").is_some() => entry["value"] = done["entry"].clone(),
                 Some(entry) => *entry = done["entry"].clone(),
                 None => {}
@@ -128,7 +128,7 @@ impl PluginRealm {
         Ok(Delivered { value: done, faults })
     }
 
-    /// Renders each row with the view that was registered last for its scheme, in any realm.
+    /// Renders each row with the view that was registered last for its scheme in any realm.
     async fn viewed(&self, mut members: Map<String, Value>) -> Result<Delivered, RummyError> {
         let rows = members.remove("rows").and_then(|rows| rows.as_array().cloned()).unwrap_or_default();
         let of_row = |row: &Value| {
@@ -194,12 +194,12 @@ impl PluginRealm {
             let registrations = json!({ "tools": tools, "schemes": schemes, "events": events, "docs": docs });
             self.deliver_to(part, "foreign", registrations.as_object().cloned().unwrap_or_default()).await?;
         }
-        // Sharing changes no registration, so the flag is set again.
+        // Sharing changes no registration, so the flag stays set.
         self.is_shared.set(true);
         Ok(())
     }
 
-    /// Sends the first realm the documentation of the other realms' tools, since it builds the system prompt.
+    /// Sends the documentation of the other realms' tools to the first realm, which builds the system prompt.
     pub(crate) async fn share_docs(&self, tools: &[Value]) -> Result<(), RummyError> {
         if self.parts.len() == 1 {
             return Ok(());
@@ -247,7 +247,8 @@ impl PluginRealm {
     }
 }
 
-/// Merges a value into another one: concatenates lists, adds numbers, merges objects. Later values replace others.
+/// Merges a value into another one: concatenates lists, adds numbers, and merges objects. Any other value replaces the earlier
+/// one.
 fn join(value: &mut Value, more: Value) {
     match (value, more) {
         (Value::Array(all), Value::Array(more)) => {

@@ -1,7 +1,7 @@
 //! Accepts WebSocket handshakes: checks the client, and limits the number and the duration of handshakes in progress.
 //!
-//! A handshake of an honest client on this machine takes a millisecond. So the limit on handshakes ends the oldest one in progress
-//! rather than refusing the newest: connections that send nothing do not lock out others.
+//! A handshake of an honest client on this machine takes a millisecond. So if there are too many, the oldest handshake in
+//! progress is ended, rather than the newest refused: connections that send nothing cannot lock out others.
 
 use futures_util::future::BoxFuture;
 use pijs_environment::{Timer, Wait};
@@ -17,16 +17,16 @@ use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_util::sync::CancellationToken;
 
-/// Most connected clients.
+/// Maximum number of connected clients.
 const MAX_CLIENTS: usize = 64;
-/// Most handshakes in progress; a further one ends the oldest.
+/// Maximum number of handshakes in progress. A further one ends the oldest.
 const MAX_HANDSHAKES: usize = 16;
 /// Time limit of a handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// Largest message of a client in bytes.
+/// Maximum size of a client's message in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// Admits clients to the server. Clones share their limits.
+/// Admits clients to the server. Clones share the limits.
 #[derive(Clone)]
 pub(super) struct ClientAdmission {
     timer: Arc<dyn Timer>,
@@ -42,7 +42,7 @@ struct Handshakes {
     in_progress: VecDeque<(u64, CancellationToken)>,
 }
 
-/// A handshake that counts toward the limit from its start to its drop.
+/// A handshake in progress, which counts toward the limit until it is dropped.
 pub(super) struct Handshake {
     admission: ClientAdmission,
     number: u64,
@@ -50,7 +50,7 @@ pub(super) struct Handshake {
     late: BoxFuture<'static, ()>,
 }
 
-/// A client that passed the handshake; it counts toward the limit of clients until it is dropped.
+/// A client that passed the handshake. It counts toward the limit of clients until it is dropped.
 pub(super) struct AdmittedClient {
     pub(super) socket: WebSocketStream<TcpStream>,
     pub(super) _permit: OwnedSemaphorePermit,
@@ -65,7 +65,7 @@ impl ClientAdmission {
         self.handshakes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a handshake, which may end the oldest one.
+    /// Begins a handshake. This may end the oldest one.
     pub(super) fn begin(&self) -> Handshake {
         let evicted = CancellationToken::new();
         let mut handshakes = self.handshakes();
@@ -84,7 +84,7 @@ impl ClientAdmission {
 }
 
 impl Handshake {
-    /// Carries out the handshake. Returns `None` when the client is refused, too slow, or evicted by newer ones.
+    /// Performs the handshake. Returns `None` if the client is refused, too slow, or evicted by newer ones.
     pub(super) async fn perform(mut self, stream: TcpStream) -> Option<AdmittedClient> {
         let mut permit = None;
         #[expect(clippy::result_large_err, reason = "the signature of tungstenite")]
@@ -125,10 +125,10 @@ fn refusal(status: StatusCode, why: &str) -> ErrorResponse {
     refusal
 }
 
-/// Decides about a connection by its first request.
+/// Decides whether to accept a connection by its HTTP request.
 fn may_connect(request: &Request, token: &str) -> Result<(), &'static str> {
     let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
-    // An origin that is not valid text is treated as foreign.
+    // An origin that is not valid text counts as foreign.
     let is_foreign = request.headers().contains_key("origin") && !header("origin").is_some_and(is_of_this_machine);
     if is_foreign && guard!(RummyOrigin) {
         return Err("pages of other machines may not connect");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_needs_the_token_and_no_foreign_page() {
+    fn a_connection_needs_the_token_and_a_local_origin() {
         let uri = "ws://127.0.0.1:3044/?token=secret";
         assert!(connects(uri, &[]) && connects("ws://127.0.0.1/", &[("authorization", "Bearer secret")]));
         assert!(connects(uri, &[("origin", "http://localhost:5173")]));
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// A server that admits clients and does nothing else.
+    /// A server that only admits clients.
     struct Gatekeeper {
         listener: TcpListener,
         admission: ClientAdmission,
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn silent_connections_are_limited_and_keep_nobody_out() {
+    async fn silent_connections_are_limited_and_do_not_lock_out_others() {
         let server = Gatekeeper::start().await;
         let mut silent = Vec::new();
         for _ in 0..MAX_HANDSHAKES {
@@ -262,7 +262,7 @@ mod tests {
         assert!(ended.await.expect("no panic").is_none(), "the oldest one was ended");
         assert_eq!(oldest.read(&mut [0; 1]).await.expect("closed"), 0);
         assert_eq!(server.in_progress(), MAX_HANDSHAKES - 1, "the finished one counts no more");
-        // The others end by the clock of the session.
+        // The other connections end by the clock of the session.
         assert!(silent.iter().all(|(_, ended)| !ended.is_finished()));
         server.passed.cancel();
         for (mut client, ended) in silent {

@@ -1,12 +1,12 @@
-//! Performs the work that calls of clients delegate to the host: runs, decisions about proposals, tools and methods of plugins.
+//! Performs the work that client calls delegate to the host: runs, decisions about proposals, tools and methods of plugins.
 //!
 //! | state | belongs to |
 //! |---|---|
-//! | [`Peer`] | one connection: its queue of messages, and the project that it named |
-//! | [`ServedFolder`] | one folder: its session, the driver of its runs, what its plugins offer |
+//! | [`Peer`] | one connection: its queue of messages, and the project that the client selected |
+//! | [`ServedFolder`] | one folder: its session, the driver of its runs, the methods and tools of its plugins |
 //! | [`Hub`] | the server: all connections, runs in progress, and waiting runs |
 //!
-//! A client receives notifications about the runs of its own project only.
+//! A client receives only notifications about runs of its project.
 
 use crate::error::RummyError;
 use crate::proposals::{Decision, Proposal};
@@ -26,18 +26,18 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Most concurrent runs; others wait.
+/// Maximum number of concurrent runs; further ones wait.
 const MAX_RUNS: usize = 32;
 
 /// One connection.
 struct Peer {
     out: mpsc::Sender<String>,
     rpc: Connection,
-    /// The folder that the client selected with `rummy/hello`.
+    /// Index of the folder that the client selected with `rummy/hello`; `None` before that.
     folder: Option<usize>,
 }
 
-/// Everything that requests share.
+/// State that all requests share.
 #[derive(Default)]
 pub(super) struct Hub {
     peers: RefCell<BTreeMap<u64, Peer>>,
@@ -59,7 +59,7 @@ impl RunClient for Audience<'_> {
         self.hub.send_to_clients(self.session, Some(project), &notification.message());
     }
 
-    /// Never resolves: clients decide by a call that resolves the entry.
+    /// Never resolves: clients decide with a call that resolves the entry.
     fn decide<'a>(&'a self, _: &'a Proposal) -> LocalBoxFuture<'a, Decision> {
         std::future::pending().boxed_local()
     }
@@ -121,7 +121,7 @@ impl Hub {
         self.waiting.borrow_mut().extend(runs.iter().map(|run| (folder, *run)));
     }
 
-    /// Takes the runs that may start, oldest first. Skips runs in progress, which take their next loops themselves.
+    /// Takes the runs that may start, oldest first. A run in progress is skipped, because it takes its next loops itself.
     pub(super) fn take_ready(&self) -> Vec<(usize, i64, CancellationToken)> {
         let (mut waiting, mut runs) = (self.waiting.borrow_mut(), self.runs.borrow_mut());
         let mut ready = Vec::new();
@@ -137,7 +137,7 @@ impl Hub {
         ready
     }
 
-    /// Sends a message to the clients of a folder, or of one of its projects; a client that does not read is disconnected.
+    /// Sends a message to the clients of a folder, or of one of its projects. A client that does not read is disconnected.
     fn send_to_clients(&self, folder: usize, project: Option<i64>, message: &Value) {
         let text = message.to_string();
         self.peers.borrow_mut().retain(|_, peer| {
@@ -165,14 +165,14 @@ impl Hub {
     ) -> Result<(), RummyError> {
         let drained = folder.driver.with_cancel(cancel).drain(run_id).await;
         self.runs.borrow_mut().remove(&(number, run_id));
-        // Each turn of a long run makes and drops copies of its history.
+        // Each turn of a long run creates and drops copies of its history.
         #[cfg(target_os = "linux")]
         pijs_engine::return_free_memory();
         let why = match drained {
             Ok(Some(RunOutcome { status, reason: Some(reason), .. })) => format!("ended with {status}: {reason}"),
             Ok(_) => return Ok(()),
             Err(RummyError::Ended(reason)) => return Err(RummyError::Ended(reason)),
-            // The failure of one run does not end others.
+            // The failure of one run does not end the others.
             Err(error) => format!("failed: {error}"),
         };
         let row = folder.driver.run_row(run_id)?;
@@ -192,7 +192,7 @@ impl Hub {
             }
         };
         let done = self.perform(folders, id, &incoming).await;
-        // Without the plugins' realms the server cannot continue.
+        // The server cannot continue without the plugins' realms.
         if let Err(RummyError::Ended(reason)) = done {
             return Err(RummyError::Ended(reason));
         }
@@ -304,7 +304,7 @@ impl Hub {
 
     async fn work(&self, folder: &ServedFolder<'_>, project: Option<i64>, work: Work) -> Result<Value, RummyError> {
         match work {
-            // A command that runs on the host may take long, so it runs as a task.
+            // A command on the host may take long, so it runs as a task.
             Work::Resolve(resolution) => {
                 let settled = folder.driver.resolve(&resolution, false).await?;
                 Ok(json!({ "ok": true, "state": settled.state, "outcome": settled.outcome }))

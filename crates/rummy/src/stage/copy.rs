@@ -1,7 +1,8 @@
 //! Copies folders of plugins and packages into the staged package.
 //!
 //! Each file is read under the rules of a build ([`CopiedFolder`]): protected files are refused in any folder, links are not
-//! followed, and files read or refused are added to the record of the build. Refused files are left out and listed.
+//! followed, and files that were read or refused are added to the record of the build. Refused files are left out of the package
+//! and listed.
 
 use super::{KEPT, MAX_BYTES, MAX_FILES, MAX_LEVELS, make, name_of, sorted, write};
 use crate::error::RummyError;
@@ -23,7 +24,7 @@ fn limits() -> Limits {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Source {
     pub(super) folder: PathBuf,
-    /// The plugin's file, if a variable names a single file; other files in the folder do not belong to it.
+    /// The plugin's file if a variable names a single file; other files in the folder do not belong to the plugin.
     pub(super) loose: Option<PathBuf>,
 }
 
@@ -31,12 +32,12 @@ pub(super) struct Source {
 pub(super) struct Copier<'a> {
     access: &'a FileAccess,
     sources: BTreeMap<Source, CopiedFolder>,
-    /// The real path of the staged package, which is skipped when a folder contains it.
+    /// Real path of the staged package. It is skipped if a copied folder contains it.
     package: PathBuf,
     refused: Vec<String>,
 }
 
-/// Files and bytes of one bundle so far.
+/// Number of files and bytes of the current bundle.
 #[derive(Default)]
 pub(super) struct Copied {
     files: usize,
@@ -58,8 +59,8 @@ impl<'a> Copier<'a> {
         })
     }
 
-    /// Returns whether the real path of a package is in a source's folder, or in a `node_modules` of a parent folder. Records a
-    /// refusal otherwise.
+    /// Returns whether the real path of a package is in a source's folder, or in a `node_modules` of a parent folder. If it is
+    /// not, records a refusal.
     pub(super) fn holds(&mut self, source: &Source, found: &Path, real: &Path) -> Result<bool, RummyError> {
         let holds = self.source(source)?.holds(real) || !guard!(RummyLinks);
         if !holds {
@@ -142,7 +143,7 @@ impl<'a> Copier<'a> {
         write(to, &bytes)
     }
 
-    /// Records a link that leads out of its folder, since the user may expect it to be copied.
+    /// Records a link that leads out of its folder, because the user may expect its target to be copied.
     fn note_link(&mut self, source: &Source, link: &Path) -> Result<(), RummyError> {
         if let Ok(real) = link.canonicalize()
             && !self.source(source)?.holds(&real)
@@ -152,7 +153,7 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// Returns the record of files read and refused.
+    /// Returns the record of files that were read or refused.
     pub(super) fn record(self) -> BuildRecord {
         let mut record = BuildRecord { refused: self.refused, ..BuildRecord::default() };
         for (index, open) in self.sources.values().enumerate() {
@@ -167,7 +168,7 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// Returns the sentence about a link that leads out of a folder.
+/// Returns the message about a link that leads out of a folder.
 pub(crate) fn leads_out(link: &Path, real: &Path, folder: &Path) -> String {
     format!("{} leads out of {}, to {}", link.display(), folder.display(), real.display())
 }

@@ -1,4 +1,4 @@
-//! A plugin of another package, with its own staged package, realm and grants.
+//! Stages a plugin of another package, which has a separate staged package, realm and grants.
 
 use super::{PluginSet, Staged, at};
 use crate::error::RummyError;
@@ -10,25 +10,25 @@ use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A plugin in a variable.
+/// A plugin that a variable names.
 #[derive(Debug, Clone)]
 pub struct ExternalPlugin {
-    /// Its name.
+    /// Name of the plugin.
     pub name: String,
-    /// Extension id of its realm: `rummy:PACKAGE`, or `path:PATH` for a file or folder that is used in place.
+    /// Extension id of the plugin's realm: `rummy:PACKAGE`, or `path:PATH` for a file or folder that is used in place.
     pub id: ExtensionId,
-    /// The scope of the installation; `None` for a path.
+    /// Scope in which the package is installed; `None` for a path.
     pub installed: Option<InstallScope>,
     pub(super) set: PluginSet,
 }
 
 impl ExternalPlugin {
-    /// Returns the command of its realm that receives deliveries.
+    /// Returns the command of the plugin's realm that receives deliveries.
     pub fn command(&self) -> String {
         format!("rummy:{}", self.name)
     }
 
-    /// Writes its package next to that of the shared realm.
+    /// Writes the plugin's package next to that of the shared realm.
     ///
     /// # Errors
     ///
@@ -40,7 +40,8 @@ impl ExternalPlugin {
     }
 }
 
-/// Returns the folder of a package next to another one. A digest distinguishes names that are not plain.
+/// Returns the folder of a package next to another one. A name with characters other than ASCII letters, digits, `-` and `_` is
+/// replaced by its digest.
 fn folder_beside(beside: &Path, name: &str) -> PathBuf {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     let name = match is_plain {
@@ -52,7 +53,7 @@ fn folder_beside(beside: &Path, name: &str) -> PathBuf {
     beside.with_file_name(of)
 }
 
-/// Removes packages next to another one whose plugins no variable names any more.
+/// Removes packages next to another one whose plugins are not named by any variable.
 pub(crate) fn remove_others(beside: &Path, named: &[ExternalPlugin]) -> Result<(), RummyError> {
     let kept: Vec<PathBuf> = named.iter().map(|one| folder_beside(beside, &one.name)).collect();
     let start = format!("{}.", beside.file_name().unwrap_or_default().to_string_lossy());
@@ -66,7 +67,7 @@ pub(crate) fn remove_others(beside: &Path, named: &[ExternalPlugin]) -> Result<(
     Ok(())
 }
 
-/// Returns the members of the options that all realms of a session have, when there are several.
+/// Adds the members to the options that every realm of a session needs if there are several.
 pub(crate) fn options_with_externals(mut options: Value, externals: &[ExternalPlugin]) -> Value {
     if !externals.is_empty() {
         options["isOneOfSeveral"] = json!(true);

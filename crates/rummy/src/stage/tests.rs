@@ -1,4 +1,4 @@
-//! Tests that plugins are found by rummy's rules and read under the rules of a build.
+//! Tests that plugins are found by rummy's rules and copied under the rules of a build.
 
 use super::*;
 
@@ -12,8 +12,8 @@ fn tree(files: &[&str]) -> tempfile::TempDir {
     folder
 }
 
-/// Follows rummy's plugin guide, "Plugin Contract": a folder with a file of its name; sorted, because the order is the
-/// same everywhere then.
+/// Follows rummy's plugin guide, "Plugin Contract": a plugin is a folder with a file of the same name. Plugins are sorted,
+/// because that order is the same everywhere.
 #[test]
 fn plugins_are_files_of_their_folders_name_in_sorted_order() {
     let folder = tree(&[
@@ -220,7 +220,7 @@ mod links {
         assert!(refused.contains("a/n.md leads out of") && refused.ends_with("notes/n.md"), "{refused}");
     }
 
-    /// A variable with a single file does not make its folder the plugin's: other data, in a home for example, is not copied.
+    /// A variable that names a single file does not include its folder: other data, for example in a home, is not copied.
     #[test]
     fn the_folder_of_one_file_is_not_its_own() {
         let home = home();

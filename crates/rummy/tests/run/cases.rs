@@ -2,22 +2,22 @@
 //!
 //! | member | is |
 //! |---|---|
-//! | `section`, `name` | the sections of rummy's documents that it checks, and the checked behaviour |
+//! | `section`, `name` | the sections of rummy's documents that the case checks, and the checked behaviour |
 //! | `plugins` | files of the plugin folder: text, or its lines |
-//! | `external` | plugins in variables, each with its own realm: the text of its `index.js` |
+//! | `external` | plugins in variables, each with a separate realm: the text of its `index.js` |
 //! | `files`, `env` | files of the project, and settings |
-//! | `mode`, `flags`, `prompts` | of the run; a second prompt continues it |
-//! | `before` | calls of the store before the model is asked; the run is number 1 |
-//! | `replies` | the model's replies; one that is an object is a line of a script |
-//! | `decide` | the client's answer to a proposal, by action: `{"accept": TEXT}` or `{"reject": TEXT}`; it accepts all others |
+//! | `mode`, `flags`, `prompts` | mode, flags and prompts of the run; a second prompt continues it |
+//! | `before` | calls of the store before the first request to the model; the run has number 1 |
+//! | `replies` | the model's replies; an object is a line of a script |
+//! | `decide` | the client's answer to a proposal, by action: `{"accept": TEXT}` or `{"reject": TEXT}`; all others are accepted |
 //! | `status`, `turns`, `summary`, `reason` | the end of the last loop |
 //! | `entries`, `absent` | expected entries by path; paths that must not exist |
-//! | `left` | files of the project afterwards; null for one that must not exist |
+//! | `left` | files of the project after the run; null for a file that must not exist |
 //! | `asked` | actions that the client decided about |
 //! | `heard`, `not_heard` | notifications that the client received or did not receive |
 //!
-//! Objects may have additional members. `{"$has": [..], "$lacks": [..], "$order": [..]}` matches a text by parts that it
-//! contains, lacks, or contains in this order.
+//! Objects may have additional members. `{"$has": [..], "$lacks": [..], "$order": [..]}` matches a text that contains the parts
+//! of the first list, none of the second, and those of the third in this order.
 
 use crate::peer::script;
 use crate::{Client, World};
@@ -29,7 +29,7 @@ use std::path::Path;
 
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/rummy/cases");
 
-/// Returns all cases with their names, by file.
+/// Returns all cases with their names, file by file.
 pub(crate) fn all() -> Vec<(String, Value)> {
     let mut files: Vec<_> =
         std::fs::read_dir(CASES).expect("the folder").map_while(Result::ok).map(|entry| entry.path()).collect();
@@ -47,7 +47,7 @@ pub(crate) fn all() -> Vec<(String, Value)> {
     found
 }
 
-/// Returns a text, or joins its lines.
+/// Returns a text; a list of lines is joined.
 fn text(value: &Value) -> String {
     match value {
         Value::Array(lines) => {
@@ -67,7 +67,7 @@ fn write(folder: &Path, name: &str, content: &Value) {
     std::fs::write(path, text(content)).expect("written");
 }
 
-/// Returns whether a value is as expected.
+/// Returns whether a value matches the expected one.
 fn fits(actual: &Value, expected: &Value) -> bool {
     match (actual, expected) {
         (actual, Value::Object(expected)) if expected.keys().any(|key| key.starts_with('$')) => {
@@ -88,7 +88,7 @@ fn fits(actual: &Value, expected: &Value) -> bool {
         (Value::Array(actual), Value::Array(expected)) => {
             actual.len() == expected.len() && actual.iter().zip(expected).all(|(one, other)| fits(one, other))
         }
-        // Attributes are JSON in a string.
+        // Attributes are JSON text.
         (Value::String(text), Value::Object(_)) => {
             serde_json::from_str(text).is_ok_and(|inner: Value| fits(&inner, expected))
         }
@@ -104,7 +104,7 @@ struct CaseRan {
     world: World,
 }
 
-/// Runs a case, and returns the first difference.
+/// Runs a case and returns the first difference.
 pub(crate) fn run(case: &Value) -> Result<(), String> {
     let ran = run_of(case)?;
     let mut wrong = Vec::new();

@@ -68,14 +68,14 @@ fn main() {
 
 const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/rummy/runs");
 
-/// A client that answers questions with `blue`, accepts all other proposals except those it is set to reject, and records
+/// A client that answers questions with `blue`, accepts all other proposals except those it is configured to reject, and records
 /// notifications.
 #[derive(Default)]
 struct Client {
     rejects: Option<&'static str>,
-    /// The pattern of the files that the project marks as read-only.
+    /// Pattern of the files that the project marks as read-only.
     read_only: Option<&'static str>,
-    /// The answers of a case, by action.
+    /// Decisions of a case, by action.
     decides: Value,
     heard: RefCell<Vec<Value>>,
     asked: RefCell<Vec<Proposal>>,
@@ -101,7 +101,7 @@ impl RunClient for Client {
     }
 }
 
-/// A project with `notes.txt`, and the result of a run in it.
+/// A project with `notes.txt`, and the outcome of a run in it.
 struct Ran {
     outcome: RunOutcome,
     client: Client,
@@ -183,8 +183,8 @@ fn run(script: &str, mode: RunMode, client: Client) -> Ran {
     })
 }
 
-/// Follows rummy's plugin guide, "Turn Pipeline" and "Streaming Entries": a file is edited when its proposal is accepted, a question is answered, a
-/// command streams into its channels, and a terminal update ends the run.
+/// Follows rummy's plugin guide, "Turn Pipeline" and "Streaming Entries": a file is edited when its proposal is accepted, a
+/// question is answered, a command streams into its channels, and a terminal update ends the run.
 fn a_run_edits_asks_streams_and_ends() {
     let ran = run("whole.jsonl", RunMode::Act, Client::default());
     assert_eq!((ran.outcome.status, ran.outcome.turns), (200, 4), "{:?} {:?}", ran.outcome, ran.entries);
@@ -212,7 +212,8 @@ fn a_run_edits_asks_streams_and_ends() {
     }
 }
 
-/// Follows rummy's specification, "Resolution" and rummy's plugin guide, "abort cascade": a rejection leaves the file and aborts what follows it in its turn.
+/// Follows rummy's specification, "Resolution", and rummy's plugin guide, "abort cascade": a rejection leaves the file unchanged
+/// and aborts the following commands of its turn.
 fn a_rejection_changes_nothing_and_aborts_the_rest_of_its_turn() {
     let ran = run("whole.jsonl", RunMode::Act, Client { rejects: Some("set"), ..Client::default() });
     assert_eq!(ran.notes.as_deref(), Some("first\nsecond\nthird\n"));
@@ -236,7 +237,7 @@ fn a_file_that_is_read_only_is_not_edited() {
     assert_eq!(refused["body"], "refused: notes.txt is readonly");
 }
 
-/// Follows rummy's plugin guide, policy: a run that asks changes nothing, whatever the model writes.
+/// Follows rummy's plugin guide, policy: a run in mode `ask` changes nothing, whatever the model writes.
 fn a_run_that_asks_changes_nothing() {
     let ran = run("whole.jsonl", RunMode::Ask, Client::default());
     assert_eq!(ran.notes.as_deref(), Some("first\nsecond\nthird\n"));
@@ -244,14 +245,16 @@ fn a_run_that_asks_changes_nothing() {
     assert_eq!(asked, ["ask_user"], "files and commands are rejected before anybody is asked");
 }
 
-/// Follows rummy's plugin guide, "Quickstart": the tag of a plugin's tool runs its handler, and its documentation is in the system prompt.
+/// Follows rummy's plugin guide, "Quickstart": the tag of a plugin's tool runs its handler, and the tool's documentation is in
+/// the system prompt.
 fn a_tool_of_a_plugin_is_a_tag() {
     let ran = run("tool.jsonl", RunMode::Act, Client::default());
     assert_eq!(ran.outcome.status, 200, "{:?} {:?}", ran.outcome, ran.entries);
     assert_eq!(ran.entry("log://turn_1/greet/you")["body"], "hello you, from greet");
 }
 
-/// Follows rummy's plugin guide, "Reporting outcomes" and the verdict: failures are strikes, a claim to be done is refuted by them, three in a row end it.
+/// Follows rummy's plugin guide, "Reporting outcomes" and the verdict: failures are strikes, they refute a claim to be done, and
+/// three in a row end the run.
 fn turns_that_fail_are_strikes() {
     let ran = run("strikes.jsonl", RunMode::Act, Client { rejects: Some("rm"), ..Client::default() });
     assert_eq!(ran.outcome.status, 499, "{:?}", ran.outcome);

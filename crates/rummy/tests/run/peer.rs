@@ -1,4 +1,4 @@
-//! A client of the protocol without code of this crate, and servers for it.
+//! A client of the protocol that uses no code of this crate, and servers for it.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use pijs_rummy::{RummySession, SessionOptions, server};
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tokio_tungstenite::tungstenite::Message;
-/// A client of the protocol without code of this crate.
+/// A client of the protocol that uses no code of this crate.
 pub(crate) struct Peer {
     socket: tokio_tungstenite::WebSocketStream<tokio::net::TcpStream>,
     told: Vec<Value>,
     next: u64,
-    /// Runs in the notifications that it received.
+    /// Runs that received notifications named.
     pub(crate) runs: BTreeSet<String>,
 }
 
@@ -37,7 +37,7 @@ impl Peer {
         }
     }
 
-    /// Keeps a notification without the history of its run, which grows with each turn.
+    /// Keeps a notification, but without the history of its run, which grows with each turn.
     fn keep(&mut self, mut heard: Value) {
         if let Some(params) = heard["params"].as_object_mut() {
             params.remove("history");
@@ -88,7 +88,7 @@ impl Peer {
     }
 }
 
-/// Writes a recorded model with these replies.
+/// Writes a script with these replies for a recorded model. Returns the model's name.
 pub(crate) fn script(folder: &Path, name: &str, replies: &[String]) -> String {
     let line = |reply: &String| json!({ "events": [{ "text": reply }], "stop": "end_turn" }).to_string();
     let path = folder.join(name);
@@ -130,7 +130,7 @@ pub(crate) fn serving(folders: usize, model: &str, talk: impl AsyncFnOnce(Vec<Pa
     });
 }
 
-/// Variables with the folder and the model of a server in its own process.
+/// Variables that pass the folder and the model to a server in a separate process.
 pub(crate) const SERVED: [&str; 2] = ["RUMMY_TEST_SERVED", "RUMMY_TEST_MODEL"];
 
 /// Serves a folder until the process is killed.
@@ -154,7 +154,7 @@ pub(crate) fn serve_for_ever(base: &Path) {
     });
 }
 
-/// A server in its own process, which is killed on drop.
+/// A server in a separate process, which is killed on drop.
 pub(crate) struct Served(std::process::Child, pub(crate) String);
 
 impl Served {

@@ -7,7 +7,8 @@ use pijs_rummy::{RummySession, SessionOptions, server, session};
 use pijs_runtime::Interface;
 use serde_json::{Value, json};
 
-/// Follows rummy's plugin guide, "RPC Methods" and "Run Lifecycle via Primitives": handshake, start of a run, proposals by `set`, queries, refusals.
+/// Follows rummy's plugin guide, "RPC Methods" and "Run Lifecycle via Primitives": handshake, start of a run, resolution of
+/// proposals with `set`, queries, refusals.
 pub(crate) fn clients_start_runs_and_resolve_proposals() {
     let World { base: _base, environment, runtime } = World::new();
     let root = environment.dirs.cwd.clone();
@@ -79,8 +80,8 @@ pub(crate) fn clients_start_runs_and_resolve_proposals() {
     });
 }
 
-/// Follows rummy's plugin guide, "Streaming Entries": a client runs what it accepted and ends it in one of three ways; the others of its project hear of
-/// a cancelled one.
+/// Follows rummy's plugin guide, "Streaming Entries": a client runs a command that it accepted and ends it in one of three ways;
+/// the other clients of its project are notified of a cancelled one.
 pub(crate) fn commands_stream_over_rpc_and_end_in_three_ways() {
     let folder = tempfile::tempdir().expect("a folder");
     let turn = |command: &str| format!("<env>{command}</env>\n<update status=\"102\">ran {command}</update>");
@@ -99,7 +100,7 @@ pub(crate) fn commands_stream_over_rpc_and_end_in_three_ways() {
             let path = asked["params"]["proposed"][0]["path"].as_str().expect("a path").to_owned();
             assert!(path.ends_with(command), "{path}");
             let resolve = json!({ "run": "r", "path": path, "state": "resolved" });
-            // Both accept it, and only one resolves it.
+            // Both clients accept the proposal, but only one resolves it.
             let (one, two) = tokio::join!(peer.call("set", resolve.clone()), other.call("set", resolve));
             let accepted: Vec<&Value> =
                 [&one, &two].into_iter().filter(|answer| answer["result"]["state"] == "resolved").collect();
@@ -127,11 +128,11 @@ pub(crate) fn commands_stream_over_rpc_and_end_in_three_ways() {
     });
 }
 
-/// Turns of one prompt.
+/// Number of turns of one prompt.
 const TURNS: usize = 12;
 
-/// Ten clients in two folders and three projects have a run each: no message is lost, mixed up, or sent to another project. Each
-/// run has two prompts; with `PIJS_LONG` twenty, which are 240 turns: an hour of turns of 15 seconds.
+/// Ten clients in two folders and three projects each have a run: no message is lost, mixed up, or sent to another project. Each
+/// run has two prompts, or twenty with `PIJS_LONG`. These are 240 turns, as many as an hour of turns of 15 seconds.
 pub(crate) fn ten_clients_have_a_run_each_and_nothing_is_mixed() {
     let prompts = if std::env::var_os("PIJS_LONG").is_some() { 20 } else { 2 };
     let turns = TURNS * prompts;
@@ -209,8 +210,8 @@ pub(crate) fn ten_clients_have_a_run_each_and_nothing_is_mixed() {
     });
 }
 
-/// A server is killed while a proposal waits, with a client in another process: the next server has all acknowledged changes, the
-/// proposal is still open, interrupted entries are marked, and the run completes.
+/// A server is killed while a proposal waits, and its client is in another process. The next server has all acknowledged changes,
+/// the proposal is still open, interrupted entries are marked, and the run completes.
 pub(crate) fn a_killed_server_loses_nothing_and_its_runs_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let base = folder.path().join("base");
@@ -264,8 +265,7 @@ pub(crate) fn a_killed_server_loses_nothing_and_its_runs_go_on() {
     });
 }
 
-/// Follows rummy's specification, "Mode Enforcement" and "YOLO Mode", over RPC: disabled features, and a headless run without a
-/// client.
+/// Follows rummy's specification, "Mode Enforcement" and "YOLO Mode", over RPC: disabled features, and a run without a client.
 pub(crate) fn runs_leave_out_what_their_flags_say() {
     let folder = tempfile::tempdir().expect("a folder");
     let turn = |body: &str, status: u16| format!("{body}\n<update status=\"{status}\">said</update>");
@@ -293,7 +293,7 @@ pub(crate) fn runs_leave_out_what_their_flags_say() {
         peer.done("set", json!({ "path": "run://a", "body": "and more" })).await;
         let row = peer.done("getRun", json!({ "run": "a" })).await;
         assert_eq!(row["run"], "a", "{row}");
-        // A run that is cancelled ends with 499.
+        // A cancelled run ends with 499.
         peer.done("set", json!({ "path": "run://a", "state": "cancelled" })).await;
         let renamed = peer.done("mv", json!({ "from": "run://y", "to": "run://z" })).await;
         assert_eq!(renamed["alias"], "z");

@@ -15,7 +15,7 @@ pub(crate) struct SessionRan {
     outcome: RunOutcome,
     entries: Vec<Value>,
     ledger: String,
-    /// Progress notifications that its client received.
+    /// Progress notifications that the client received.
     progress: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn a_run_is_in_the_ledger_and_its_tape_replays() {
     assert!(played.divergence.is_none(), "the replay is equal: {:?}", played.divergence);
 }
 
-/// Members of payloads: the hook, the index of its argument, and the member names.
+/// Expected members of payloads: the hook, the index of the argument, and the member names.
 const PAYLOADS: &[(&str, usize, &str)] = &[
     ("turn.started", 1, "rummy mode prompt isContinuation loopIteration"),
     ("context.materialized", 1, "runId turn rowCount"),
@@ -168,8 +168,8 @@ const PAYLOADS: &[(&str, usize, &str)] = &[
     ("act.started", 1, "projectId model prompt projectBufferFiles run"),
 ];
 
-/// Follows rummy's plugin guide, "Turn Pipeline" and "Run & Loop Lifecycle": hooks are called in the order of the tables, with
-/// the documented payloads.
+/// Follows rummy's plugin guide, "Turn Pipeline" and "Run & Loop Lifecycle": hooks are called in the order of the guide's tables,
+/// with the documented payloads.
 pub(crate) fn hooks_come_in_the_order_of_the_turn_pipeline() {
     let folder = tempfile::tempdir().expect("a folder");
     let reply = "<set path=\"notes.txt\">new</set>\n<update status=\"200\">done</update>".to_owned();
