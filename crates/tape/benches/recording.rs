@@ -1,5 +1,5 @@
-//! Measures the cost of recording: a macrotask with one synchronous hostcall, and a streamed delta that passes, with and
-//! without a recorder around the realm. What is written goes nowhere.
+//! Measures the cost of recording: a macrotask with one synchronous hostcall, and a streamed delta that passes, with and without
+//! a recorder around the realm. The written tape is discarded.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use pijs_protocol::artifact::EngineBuild;
@@ -14,10 +14,10 @@ use pijs_tape::{RecordedRealm, Recorder, TapeHeader};
 use serde_json::json;
 use std::hint::black_box;
 
-/// Turns of one measurement.
+/// Number of turns of one measurement.
 const TURNS: u64 = 400;
 
-/// A realm that makes one call a turn and computes nothing.
+/// A realm that makes one call per turn and computes nothing.
 struct Calls;
 
 impl Realm for Calls {
@@ -95,7 +95,7 @@ fn recording(criterion: &mut Criterion) {
         tool_name: None,
         file_paths: Vec::new(),
     };
-    // As many as wait for the thread that writes: what is measured is the session's own time.
+    // As many turns as can wait for the writing thread, so that only the session's own time is measured.
     let mut without = Calls;
     group.throughput(Throughput::Elements(TURNS));
     group.bench_function("turns with a hostcall, not recorded", |bench| {

@@ -1,6 +1,6 @@
-//! The agent's level of a tape, read and compared.
+//! Reads the agent's records of a tape and compares its outputs.
 //!
-//! A replay of the agent hands the inputs of its [records](AgentRecord) in, each when all that comes before it on the tape has
+//! A replay of the agent delivers the inputs of its [records](AgentRecord), each when everything before it on the tape has
 //! happened, and compares the outputs.
 
 use crate::agent_record::AgentRecord;
@@ -13,21 +13,21 @@ use serde_json::Value;
 use std::fmt;
 use std::io::Read;
 
-/// The first output of the agent that a replay did not make as recorded.
+/// The first output of the agent that differs from the recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AgentDivergence {
-    /// Number of the record on the tape; 0 where the tape has no more outputs.
+    /// Number of the record on the tape; 0 if the tape has no more outputs.
     pub record: u64,
-    /// The output, and a JSON pointer into it: `shown entries /append/0/message/content`.
+    /// Kind of the output, and a JSON pointer into it: `shown entries /append/0/message/content`.
     pub at: String,
-    /// The recorded side; `Null` where there was nothing.
+    /// Recorded value; `Null` if there was none.
     pub recorded: Value,
-    /// The replayed side; `Null` where there is nothing.
+    /// Replayed value; `Null` if there is none.
     pub replayed: Value,
 }
 
 impl AgentDivergence {
-    /// Compares an output with the recorded one; `None` when they are equal.
+    /// Compares an output with the recorded one; `None` if they are equal.
     pub fn between(record: u64, recorded: Option<&AgentRecord>, replayed: Option<&AgentRecord>) -> Option<Self> {
         let written = |record: Option<&AgentRecord>| serde_json::to_value(record).unwrap_or_default();
         let name = |record: &AgentRecord| record.name();
@@ -58,11 +58,11 @@ impl fmt::Display for AgentDivergence {
     }
 }
 
-/// Reads the agent's level of a tape: its records, each with its number. A tape that was cut off is read as far as it is good.
+/// Reads the agent's records of a tape, each with its number. A tape that was cut off is read as far as it is valid.
 ///
 /// # Errors
 ///
-/// A tape that is damaged elsewhere.
+/// Fails if the tape is damaged in any other way.
 pub fn agent_records(tape: &mut TapeReader<impl Read>) -> Result<Vec<(u64, AgentRecord)>, TapeError> {
     let mut records = Vec::new();
     loop {
@@ -78,11 +78,11 @@ pub fn agent_records(tape: &mut TapeReader<impl Read>) -> Result<Vec<(u64, Agent
     }
 }
 
-/// Returns the turn of the realms that was the latest one when a record was written; 0 before the first.
+/// Returns the number of the latest turn of the realms when a record was written; 0 before the first turn.
 ///
 /// # Errors
 ///
-/// A tape that is damaged before the record.
+/// Fails if the tape is damaged before the record.
 pub fn tick_of_record(tape: &mut TapeReader<impl Read>, number: u64) -> Result<u64, TapeError> {
     let mut tick = 0;
     while tape.number() < number {

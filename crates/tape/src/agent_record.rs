@@ -1,12 +1,12 @@
-//! The agent's level of a tape: what crossed the ports of the agent, in addition to the wires of the realms.
+//! The records of a tape about the agent: everything that crossed its ports. They complement the wires of the realms.
 //!
 //! The loop of the agent is a function of its ports, as a realm is of its wire. An [`AgentRecord`] is an input of the loop (an
 //! act of the user or of an extension, an answer of a port, a fact, a reading of the clock) or an output of it (a question to a
-//! port, an entry of the session, an event for front ends). A replay hands the inputs in, each when all that comes before it on
-//! the tape has happened, and compares the outputs.
+//! port, an entry of the session, an event for front ends). A replay delivers the inputs, each when everything before it on the
+//! tape has happened, and compares the outputs.
 //!
-//! Outputs repeat what is on the tape already: the conversation is in every request. So the tape has their [`outline`], in which
-//! a digest stands for what is long.
+//! Outputs repeat content that is already on the tape, such as the conversation in every request. So the tape has only their
+//! [`outline`], in which digests replace long parts.
 
 use pijs_artifact::digest;
 use pijs_redact::Redactor;
@@ -14,74 +14,74 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Maximum length of a text of an output that is written unabridged, in bytes.
+/// Maximum length in bytes of an output's text that is written unabridged.
 const LONGEST_TEXT: usize = 256;
 
-/// Maximum number of items of a list of an output that are written.
+/// Maximum number of items of an output's list that are written.
 const MAX_ITEMS: usize = 8;
 
-/// Items at the end of a longer list that are written.
+/// Number of items at the end of a longer list that are written.
 const LAST_ITEMS: usize = 3;
 
-/// Something that crossed a port of the agent.
+/// A message that crossed a port of the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum AgentRecord {
-    /// The parts of the agent: options, model, resources, the session so far. Its first record.
+    /// The agent's first record. Describes its parts: options, model, resources, and the session so far.
     Begin {
-        /// Members that a replay makes an agent of.
+        /// Parts from which a replay creates the agent.
         parts: Value,
     },
-    /// Input: the user or an extension did something: `prompt`, `abort`, `session send_message`, ...
+    /// Input: an act of the user or of an extension: `prompt`, `abort`, `session send_message`, ...
     Act {
         /// Name of the act.
         act: String,
         /// Arguments of the act.
         value: Value,
     },
-    /// Output: the agent asks a port: `request`, `event`, `tool`, ...
+    /// Output: a question of the agent to a port: `request`, `event`, `tool`, ...
     Ask {
-        /// Its number.
+        /// Number of the question.
         id: u64,
-        /// The port.
+        /// Name of the port.
         port: String,
         /// Outline of the question.
         value: Value,
     },
-    /// Input: a part of the answer: an event of a provider, a partial result of a tool.
+    /// Input: a part of an answer: an event of a provider, or a partial result of a tool.
     Part {
-        /// The question.
+        /// Number of the question.
         id: u64,
-        /// The part.
+        /// Content of the part.
         value: Value,
     },
     /// Input: the end of the answer.
     Answer {
-        /// The question.
+        /// Number of the question.
         id: u64,
         /// The answer, or its last part.
         value: Value,
     },
-    /// Input: something that the agent read without waiting, when it was read first and whenever it had changed.
+    /// Input: a value that the agent reads without waiting. Recorded when it is first read, and whenever it has changed.
     Fact {
         /// Name of the fact.
         fact: String,
-        /// Value of the fact from here on.
+        /// Value of the fact from this record on.
         value: Value,
     },
     /// Output: `entries` of the session, or an `event` for front ends.
     Shown {
-        /// The receiver: `entries` or `event`.
+        /// Receiver: `entries` or `event`.
         to: String,
-        /// Outline of it.
+        /// Outline of the entries or the event.
         value: Value,
     },
-    /// Input: the clock was read.
+    /// Input: a reading of the clock.
     Clock {
         /// Milliseconds since 1970.
         epoch_ms: u64,
     },
-    /// Input: random bytes were drawn.
+    /// Input: random bytes that were drawn.
     Random {
         /// The bytes in hexadecimal.
         hex: String,
@@ -89,12 +89,12 @@ pub enum AgentRecord {
 }
 
 impl AgentRecord {
-    /// Returns whether the agent made it.
+    /// Returns whether the record is an output of the agent.
     pub fn is_output(&self) -> bool {
         matches!(self, Self::Ask { .. } | Self::Shown { .. })
     }
 
-    /// Names it for people: `ask request`, `shown entries`, `act prompt`.
+    /// Returns a readable name of the record: `ask request`, `shown entries`, `act prompt`.
     pub fn name(&self) -> String {
         match self {
             Self::Begin { .. } => "begin".to_owned(),
@@ -109,7 +109,7 @@ impl AgentRecord {
         }
     }
 
-    /// Returns the record as it is written: with the outline of an output.
+    /// Returns the record in the form that is written, in which an output is abridged to its outline.
     #[must_use]
     pub fn outlined(mut self) -> Self {
         if let Self::Ask { value, .. } | Self::Shown { value, .. } = &mut self {
@@ -118,7 +118,7 @@ impl AgentRecord {
         self
     }
 
-    /// Returns the record with stand-ins in the place of what looks like a credential.
+    /// Returns the record with placeholders for values that look like credentials.
     #[must_use]
     pub fn without_secrets(&self) -> Self {
         let mut record = self.clone();
@@ -128,7 +128,7 @@ impl AgentRecord {
         record
     }
 
-    /// Returns the member that holds the content.
+    /// Returns the member with the content; `None` for clock readings and random bytes.
     pub(crate) fn value_mut(&mut self) -> Option<&mut Value> {
         match self {
             Self::Begin { parts } => Some(parts),
@@ -143,7 +143,7 @@ impl AgentRecord {
     }
 }
 
-/// Returns a value with digests in the place of long texts and of most of a long list.
+/// Returns a value in which digests replace long texts and most of a long list.
 pub fn outline(value: &Value) -> Value {
     match value {
         Value::String(text) if text.len() > LONGEST_TEXT => {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outline_keeps_what_is_short_and_tells_long_values_apart() {
+    fn an_outline_keeps_short_values_and_distinguishes_long_ones() {
         let value = |end: &str| json!({"a": [1, "short"], "long": format!("{}{end}", "x".repeat(LONGEST_TEXT))});
         assert_eq!(outline(&value("a"))["a"], json!([1, "short"]));
         assert_eq!(outline(&value("a")), outline(&value("a")));

@@ -1,7 +1,7 @@
-//! Matching the outputs of two runs of which one has more, fewer or other ones.
+//! Matches the outputs of two runs that may have more, fewer or different outputs.
 //!
-//! Ids of calls, timers and functions are issued in order, so one output more shifts all that follow. Outputs are compared
-//! without the ids that they introduce; [`Names`] then knows which id of one run is which of the other.
+//! Ids of calls, timers and functions are issued in order, so one additional output shifts all later ids. Outputs are compared
+//! without the ids that they introduce; [`Names`] then maps the ids of one run to those of the other.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -13,28 +13,28 @@ use std::collections::BTreeMap;
 /// Members of a registration that name a function.
 const FUNCTIONS: [&str; 7] = ["handle", "handler", "completions", "credentials", "stream", "reply", "account"];
 
-/// Names a function inside of a value.
+/// Member that refers to a function inside a value.
 const HANDLE: &str = "$handle";
 
-/// More pairs than are compared to align the outputs of one turn; beyond, they are paired by position.
+/// Maximum number of pairs that are compared to align the outputs of a turn; if there are more, outputs are paired by position.
 const MAX_PAIRS: usize = 4_000_000;
 
-/// Ids of one kind: which of the replay stands for which of the recording.
+/// Maps ids of one kind between recording and replay.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
-    /// By recorded id; `None` when the replay has nothing in its place.
+    /// Replayed id by recorded id; `None` if the replay has no counterpart.
     replayed: BTreeMap<String, Option<String>>,
     recorded: BTreeMap<String, String>,
 }
 
-/// The place of a recorded id in the replay.
+/// Counterpart of a recorded id in the replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It has this id.
+    /// The replayed id.
     As(String),
-    /// The replay has nothing in its place.
+    /// The replay has no counterpart.
     Gone,
-    /// The recording has not introduced it.
+    /// The recording has not introduced the id.
     Unknown,
 }
 
@@ -67,20 +67,20 @@ pub(crate) struct Names {
     pub(crate) calls: Pairs,
     pub(crate) timers: Pairs,
     pub(crate) functions: Pairs,
-    /// Recorded calls and timers that are gone, by what they asked for: the replay may yet ask for it.
+    /// Recorded calls and timers without a counterpart, by request: the replay may make the same request later.
     lost: Vec<(String, Output)>,
-    /// Calls and timers of the replay that the recording has not asked for yet.
+    /// Calls and timers of the replay that the recording has not requested yet.
     early: Vec<(String, Output)>,
 }
 
-/// One output, for comparison.
+/// An output, prepared for comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Output {
-    /// The message, or the answer to a delta, as JSON. Ids that it introduces are left out.
+    /// The message, or the answer to a delta, as JSON without the ids that it introduces.
     pub(crate) value: Value,
-    /// Ids that it introduces and functions that it names, by where.
+    /// Ids that the output introduces and functions that it names, with their kind and position.
     ids: Vec<(Kind, String, String)>,
-    /// Ids of earlier outputs that it refers to.
+    /// Ids of earlier outputs that the output refers to.
     references: Vec<(Kind, String)>,
 }
 
@@ -158,7 +158,7 @@ impl Output {
             }
             _ => {}
         }
-        // The place of code in a bundle changes with every line before it.
+        // A position in a bundle changes with every line before it.
         let error = if kind == "error" { Some(&mut value) } else { None };
         if let Some(error) = error.and_then(Value::as_object_mut) {
             without_positions(error);
@@ -172,7 +172,7 @@ impl Output {
         Self { value, ids, references }
     }
 
-    /// Tells outputs of different kinds apart: what may stand for what.
+    /// Returns the kind of the output. Only outputs of the same kind can be counterparts.
     fn kind(&self) -> String {
         let text = |at: &str| self.value.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let (of_message, of_call) = ("/payload/params/op", "/params/op");
@@ -198,7 +198,7 @@ fn encoded(bytes: &[Vec<u8>]) -> Value {
     bytes.iter().map(|bytes| Value::from(BASE64.encode(bytes))).collect()
 }
 
-/// Leaves out the numbers of functions that are handed out inside of values.
+/// Removes the numbers of functions that are passed inside values.
 fn take_functions(value: &mut Value, path: &mut String, ids: &mut Vec<(Kind, String, String)>) {
     let length = path.len();
     match value {
@@ -233,7 +233,7 @@ impl Names {
         }
     }
 
-    /// Learns that one output stands for the other.
+    /// Records that two outputs are counterparts.
     pub(crate) fn pair(&mut self, recorded: &Output, replayed: &Output) {
         for (kind, place, id) in &recorded.ids {
             let other = replayed.ids.iter().find(|(other, at, _)| other == kind && at == place);
@@ -244,7 +244,7 @@ impl Names {
         }
     }
 
-    /// Learns that the replay has nothing in the place of a recorded output, unless it asked for the same before.
+    /// Records that a recorded output has no counterpart, unless the replay has made the same request earlier.
     pub(crate) fn lose(&mut self, recorded: &Output) {
         if recorded.ids.is_empty() {
             return;
@@ -261,7 +261,7 @@ impl Names {
         self.lost.push((key, recorded.clone()));
     }
 
-    /// Learns of an output that was not recorded here, but may have been before or may yet be.
+    /// Records an output that the recording does not have here; it may have it earlier or later.
     pub(crate) fn add(&mut self, replayed: &Output) {
         if replayed.ids.is_empty() {
             return;
@@ -275,7 +275,7 @@ impl Names {
         self.early.push((key, replayed.clone()));
     }
 
-    /// Returns whether both refer to the same earlier outputs.
+    /// Returns whether both outputs refer to the same earlier outputs.
     pub(crate) fn refer_alike(&mut self, recorded: &Output, replayed: &Output) -> bool {
         recorded.references.len() == replayed.references.len()
             && recorded.references.iter().zip(&replayed.references).all(|((kind, left), (other, right))| {
@@ -285,20 +285,20 @@ impl Names {
     }
 }
 
-/// An output of one side or of both.
+/// A pair of counterparts, or an output that only one side has. Numbers are indexes of the recorded and the replayed output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aligned {
-    /// Does so for both sides.
+    /// The outputs are equal.
     Equal(usize, usize),
-    /// One stands for the other.
+    /// The outputs are counterparts but differ.
     Changed(usize, usize),
-    /// The recording alone has it.
+    /// Only the recording has the output.
     Removed(usize),
-    /// The replay alone has it.
+    /// Only the replay has the output.
     Added(usize),
 }
 
-/// Aligns the outputs of a turn: the longest common subsequence, and in the gaps pairs of one kind.
+/// Aligns the outputs of a turn by their longest common subsequence; in the gaps, pairs outputs of the same kind.
 pub(crate) fn align(recorded: &[Output], replayed: &[Output]) -> Vec<Aligned> {
     let (left, right): (Vec<String>, Vec<String>) =
         (recorded.iter().map(Output::key).collect(), replayed.iter().map(Output::key).collect());
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn one_output_more_shifts_nothing_else() {
+    fn one_additional_output_shifts_no_others() {
         let recorded = outputs(&[timer(1, 10), timer(2, 20), clear(2)]);
         let replayed = outputs(&[timer(1, 5), timer(2, 10), timer(3, 20), clear(3)]);
         let aligned = align(&recorded, &replayed);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_of_one_kind_stand_for_each_other() {
+    fn outputs_of_the_same_kind_are_paired() {
         let recorded = outputs(&[timer(1, 10), clear(1)]);
         let replayed = outputs(&[timer(1, 11)]);
         assert_eq!(align(&recorded, &replayed), [Aligned::Changed(0, 0), Aligned::Removed(1)]);
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_matched_by_what_they_are_registered_as() {
+    fn functions_are_matched_by_their_registration() {
         let register = |handles: &[(&str, u32)]| {
             let handlers =
                 handles.iter().map(|(event, handle)| json!({ "kind": "handler", "event": event, "handle": handle }));

@@ -1,4 +1,4 @@
-//! Blocks: how lines become bytes of a file.
+//! Encodes lines as blocks of a file.
 //!
 //! ```text
 //! tape  = block*, index?                                                                     the index: `index.rs`
@@ -8,16 +8,17 @@
 //! body  = a zstd frame of whole lines
 //! ```
 //!
-//! The digest is the SHA-256 of the digest of the block before (zeros before the first), the fields, and the body, so that a
-//! block that was damaged, lost or moved is noticed. It has no key, so a writer can forge any tape. Since heads are skippable frames, `zstdcat` prints a tape as
-//! JSON lines, and since they tell lengths, a reader finds any record without unpacking those before it.
+//! The digest is the SHA-256 of the previous block's digest (zeros for the first block), the fields, and the body, so that a
+//! damaged, lost or moved block is detected. It uses no key, so it does not protect against forgery. Heads are skippable frames,
+//! so `zstdcat` prints a tape as JSON lines. They contain lengths, so a reader finds any record without unpacking the blocks
+//! before it.
 
 use crate::error::{TapeError, TapeFault};
 use crate::index::{self, TapeIndex};
 use sha2::{Digest as _, Sha256};
 use std::io::{self, Read, Write};
 
-/// The version that is written and read here.
+/// Version of the format that is written and read.
 pub(crate) const VERSION: u32 = 1;
 
 /// Maximum size of the lines of one block, in bytes.
@@ -27,15 +28,15 @@ pub(crate) const MAX_BYTES: usize = 384 << 20;
 const SKIPPABLE: u32 = 0x184D_2A50;
 const MARK: &[u8; 8] = b"PIJSTAPE";
 const DIGEST: usize = 32;
-/// Bytes of the head behind the magic number and the length.
+/// Length of the head in bytes, without the magic number, the length and the digest.
 const FIELDS: usize = 8 + 4 + 8 + 4 + 4 + 4;
 const HEAD: usize = 4 + 4 + FIELDS + DIGEST;
 const LEVEL: i32 = 3;
 
-/// The chain of digests of blocks.
+/// Digest of a block, which includes the digest of the previous block.
 pub(crate) type Chain = [u8; DIGEST];
 
-/// Begins a block and says what it holds.
+/// Head of a block: number of its first record, and its sizes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
     pub(crate) first: u64,
@@ -82,13 +83,13 @@ pub(crate) fn write(
     block.extend_from_slice(&fields);
     block.extend_from_slice(&digest);
     block.extend_from_slice(&body);
-    // In one piece, so that a kill leaves a whole block or a part of the last one.
+    // Written in one piece, so that a kill leaves either a whole block or a part of the last one.
     out.write_all(&block)?;
     *chain = digest;
     Ok(block.len() as u64)
 }
 
-/// Reads the next head; `None` at the end of the tape. `next` is the number of the record that has to come.
+/// Reads the next head; `None` at the end of the tape. `next` is the expected number of the first record.
 pub(crate) fn read_head(input: &mut impl Read, next: u64) -> Result<Option<Head>, TapeError> {
     let bad = |what| TapeError::at(next, what);
     let mut head = [0; HEAD];
@@ -133,7 +134,7 @@ impl Head {
         let bad = |what| TapeError::at(self.first, what);
         let io = |error: io::Error| bad(TapeFault::Io(error.to_string()));
         let mut body = Vec::new();
-        // Grows with the received bytes: a false length allocates nothing.
+        // The buffer grows with the received bytes, so that a wrong length allocates nothing.
         input.take(u64::from(self.body)).read_to_end(&mut body).map_err(io)?;
         if body.len() < self.body as usize {
             return Err(bad(TapeFault::Cut));
@@ -155,7 +156,7 @@ impl Head {
     }
 }
 
-/// Reads until `buffer` is full or the input is over; returns how much.
+/// Reads until `buffer` is full or the input ends. Returns the number of bytes.
 fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut read = 0;
     while read < buffer.len() {

@@ -1,4 +1,4 @@
-//! The first place where a replay parts from its recording.
+//! Finds the first difference between a replay and its recording.
 
 use crate::record::read_json;
 use crate::source_position::SourcePosition;
@@ -10,30 +10,30 @@ use std::fmt;
 /// Maximum length of a value's text in a [`Divergence`]'s sentence, in characters.
 const SHOWN: usize = 400;
 
-/// The first record that a replay made in another way than was recorded.
+/// The first record at which a replay differs from its recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Divergence {
     /// Number of the tick on the tape, over all realms.
     pub tick: u64,
-    /// Number of the record on the tape at which it shows.
+    /// Number of the record on the tape at which the difference is visible.
     pub record: u64,
-    /// In whose realm.
+    /// Extension of the realm.
     pub realm: ExtensionId,
-    /// The turn in that realm's own order; 0 before its first delivery.
+    /// Sequence number of the turn in its realm; 0 before the first delivery.
     pub seq: Seq,
     /// The kind of record, and a JSON pointer into it: `yield /messages/0/payload/delay_ms`.
     pub at: String,
-    /// The recorded side; `Null` where there was nothing.
+    /// Recorded value; `Null` if there was none.
     pub recorded: Value,
-    /// The replayed side.
+    /// Replayed value.
     pub replayed: Value,
-    /// The position in the extension's source, where [`locate`](crate::locate) found one.
+    /// Position in the extension's source; `None` unless [`locate`](crate::locate) found one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<SourcePosition>,
-    /// Macrotasks of the turn: several streamed deltas may share one.
+    /// Number of macrotasks of the turn: several streamed deltas may share one turn.
     #[serde(skip)]
     pub(crate) deliveries: usize,
-    /// The output of the turn that differs.
+    /// Output of the turn that differs.
     #[serde(skip)]
     pub(crate) output: OutputSite,
 }
@@ -41,18 +41,18 @@ pub struct Divergence {
 /// An output of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputSite {
-    /// The synchronous hostcall of this index.
+    /// The synchronous hostcall with this index.
     Call(usize),
-    /// The message of this index, and the registration of that index in it.
+    /// The message with this index, and the index of the registration in it.
     Message(usize, Option<usize>),
     /// The answer to a streamed delta.
     Stream,
-    /// Nothing in particular.
+    /// No particular output.
     Turn,
 }
 
 impl OutputSite {
-    /// Reads the place of a difference in a turn's end.
+    /// Parses the position of a difference in the end of a turn.
     pub(crate) fn in_yield(at: &str) -> Self {
         let mut members = at.strip_prefix("yield /").unwrap_or_default().split('/');
         match members.next() {
@@ -69,11 +69,11 @@ impl OutputSite {
     }
 }
 
-/// Begins the place of a difference in what a turn consumed.
+/// Prefix of the position of a difference in the resources that a turn consumed.
 pub(crate) const USAGE: &str = "yield /usage";
 
 impl Divergence {
-    /// Returns whether another replay came to this difference, too. What a traced turn consumed is its own.
+    /// Returns whether another replay found the same difference. Consumed resources are ignored, because tracing changes them.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let place = |divergence: &Self| (divergence.tick, divergence.record, divergence.realm.clone(), divergence.seq);
         let is_usage = |divergence: &Self| divergence.at.starts_with(USAGE);
@@ -103,7 +103,7 @@ pub(crate) fn brief(value: &Value) -> String {
     }
 }
 
-/// The place at which two records differ: the kind of record with a JSON pointer, and both sides.
+/// Position at which two records differ (kind of record and JSON pointer), and both values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Difference {
     pub(crate) at: String,
@@ -111,7 +111,7 @@ pub(crate) struct Difference {
     pub(crate) replayed: Value,
 }
 
-/// Compares two canonical lines; `None` when they are equal. An absent one stands for the end of the turn.
+/// Compares two canonical lines; `None` if they are equal. A missing line means the end of the turn.
 pub(crate) fn compare(recorded: Option<&[u8]>, replayed: Option<&[u8]>) -> Option<Difference> {
     if recorded == replayed {
         return None;
@@ -131,11 +131,11 @@ pub(crate) fn compare(recorded: Option<&[u8]>, replayed: Option<&[u8]>) -> Optio
             return Some(Difference { at: format!("{left} {pointer}"), recorded, replayed });
         }
     }
-    // The order of members is all that differs, or a NaN.
+    // The records differ only in the order of members, or in a NaN.
     Some(Difference { at: left, recorded, replayed })
 }
 
-/// Goes down into the first member that differs, in document order, and leaves its path in `pointer`.
+/// Descends into the first member that differs, in document order, and leaves its path in `pointer`.
 fn first_difference(left: &Value, right: &Value, pointer: &mut String) -> (Value, Value) {
     let mut go_down = |key: &str, left: Option<&Value>, right: Option<&Value>| {
         pointer.push('/');
@@ -166,7 +166,7 @@ fn first_difference(left: &Value, right: &Value, pointer: &mut String) -> (Value
     (left.clone(), right.clone())
 }
 
-/// Returns the members in which two values differ, in document order: a pointer and both sides, absent where there is none.
+/// Returns the members in which two values differ, in document order: a pointer and both values, `None` for a missing one.
 pub(crate) fn differences(left: &Value, right: &Value) -> Vec<(String, Option<Value>, Option<Value>)> {
     fn collect(
         left: Option<&Value>,

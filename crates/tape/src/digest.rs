@@ -1,8 +1,8 @@
-//! The running digest of a realm's turns.
+//! Computes the running digest of a realm's turns.
 
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of a digest that are written: enough that two turns do not agree by accident.
+/// Number of bytes of a digest that are written: enough that two turns do not match by chance.
 const WRITTEN: usize = 16;
 
 /// Digests the canonical lines of one realm, turn after turn.
@@ -13,13 +13,13 @@ pub(crate) struct TurnDigest {
 }
 
 impl TurnDigest {
-    /// Adds a line of the turn that is under way.
+    /// Adds a line of the current turn.
     pub(crate) fn add(&mut self, line: &[u8]) {
         self.turn.update(line);
         self.turn.update(b"\n");
     }
 
-    /// Ends the turn; returns the digest of all turns up to here.
+    /// Ends the turn. Returns the digest of all turns so far.
     pub(crate) fn end_turn(&mut self) -> String {
         let turn = std::mem::take(&mut self.turn).chain_update(self.before);
         self.before = turn.finalize().into();

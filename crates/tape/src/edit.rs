@@ -1,8 +1,8 @@
-//! Making a small tape, which can be given away, of a long one.
+//! Reduces a long tape to a small one that can be shared.
 //!
-//! Realms are independent of each other, and none depends on what comes after: [`trim`] leaves out whole realms and the end of a
-//! recording, and what is left replays as it did. [`redact`] puts stand-ins of equal length in the place of secrets. To leave out
-//! inputs in the middle, the rest has to be run again: [`rerecord`](crate::rerecord) does that.
+//! Realms do not depend on each other or on later records, so [`trim`] can leave out whole realms and the end of a recording; the
+//! remaining records replay as before. [`redact`] replaces secrets by placeholders of equal length. To leave out inputs in the
+//! middle, the other inputs have to be run again: [`rerecord`](crate::rerecord) does that.
 
 use crate::error::TapeError;
 use crate::modules::{self, ModuleError};
@@ -16,12 +16,12 @@ use pijs_redact::Substitutes;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
-/// The part of a tape that stays.
+/// Selects the part of a tape to keep.
 #[derive(Debug, Clone, Default)]
 pub struct Kept {
-    /// Extensions whose realms stay, by id or by package name; empty for all.
+    /// Extensions whose realms are kept, by id or by package name; empty for all.
     pub extensions: Vec<String>,
-    /// The last tick that stays.
+    /// Number of the last tick that is kept; `None` for all.
     pub until: Option<u64>,
 }
 
@@ -35,14 +35,14 @@ impl Kept {
     }
 }
 
-/// Writes a part of a tape to `out`. Returns it and the number of ticks that stay.
+/// Writes a part of a tape to `out`. Returns `out` and the number of ticks that were kept.
 ///
 /// # Errors
 ///
-/// The tape cannot be read, or `out` not be written.
+/// Fails if the tape cannot be read or `out` cannot be written.
 pub fn trim<R: Read, W: Write>(mut tape: TapeReader<R>, kept: &Kept, out: W) -> Result<(W, u64), TapeError> {
     let mut out = TapeWriter::new(out, tape.header())?;
-    // Realms that stay, with their number on the new tape and the turn that is not complete.
+    // Realms that are kept, with their number on the new tape and the events of the incomplete turn.
     let mut realms: BTreeMap<RealmNumber, (RealmNumber, Vec<Event>)> = BTreeMap::new();
     let (mut tick, mut ticks) = (0, 0);
     while let Some(record) = next(&mut tape)? {
@@ -83,7 +83,7 @@ fn next<R: Read>(tape: &mut TapeReader<R>) -> Result<Option<Record>, TapeError> 
     }
 }
 
-/// Passes the sources of a realm's modules on.
+/// Copies the sources of a realm's modules.
 fn sources<R: Read, W: Write>(
     tape: &TapeReader<R>,
     opening: &Opening,
@@ -97,11 +97,12 @@ fn sources<R: Read, W: Write>(
     Ok(())
 }
 
-/// Writes a tape to `out` once more, with stand-ins in the place of secrets.
+/// Copies a tape to `out` with placeholders in place of secrets.
 ///
 /// # Errors
 ///
-/// The tape cannot be read, `out` not be written, or the sources of an extension do not compile without the secret.
+/// Fails if the tape cannot be read, if `out` cannot be written, or if the sources of an extension do not compile without the
+/// secret.
 pub fn redact<R: Read, W: Write>(mut tape: TapeReader<R>, substitutes: Substitutes, out: W) -> Result<W, ReplayError> {
     let header = tape.header().clone();
     let mut written: BTreeMap<String, (String, String)> = BTreeMap::new();

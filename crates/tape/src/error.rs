@@ -1,4 +1,4 @@
-//! Why a tape cannot be read.
+//! Error of reading a tape.
 
 use pijs_protocol::ErrorCode;
 use std::fmt;
@@ -30,7 +30,7 @@ impl TapeError {
         Self { record, what }
     }
 
-    /// Returns the number of the record that cannot be read, from 1. Those before it are good.
+    /// Returns the number of the record that cannot be read, from 1. All records before it are valid.
     pub fn record(&self) -> u64 {
         self.record
     }
@@ -43,7 +43,7 @@ impl TapeError {
         }
     }
 
-    /// Returns whether the recording was cut off here, as by a kill: the tape is good up to this record.
+    /// Returns whether the recording was cut off here, for example by a kill: the tape is valid up to this record.
     pub fn is_cut(&self) -> bool {
         self.what == TapeFault::Cut
     }

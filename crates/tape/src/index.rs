@@ -1,12 +1,12 @@
-//! The index at the end of a tape: a reader that wants only some realms seeks over the blocks of the others.
+//! Reads and writes the index at the end of a tape, with which a reader of only some realms skips the blocks of the others.
 //!
 //! ```text
 //! index = a skippable zstd frame: "PIJSINDX", digest: 32 bytes, body, bytes of the frame: u32, "PIJSINDX"
 //! body  = a zstd frame of one JSON document
 //! ```
 //!
-//! It repeats what the blocks say, so a tape without one, or one that was cut off in it, is a tape all the same. Its digest shows
-//! damage; a wrong index shows where the reader arrives, since a block says which record it begins with.
+//! The index repeats information of the blocks, so a tape without an index, or with one that was cut off, is still valid. The
+//! digest detects damage. A wrong index is detected after a seek, because each block names its first record.
 
 use crate::block::{Chain, MAX_BYTES};
 use crate::error::{TapeError, TapeFault};
@@ -20,16 +20,16 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 pub(crate) const SKIPPABLE: u32 = 0x184D_2A51;
 pub(crate) const MARK: &[u8; 8] = b"PIJSINDX";
 const LEVEL: i32 = 3;
-/// Magic number, length, mark and digest.
+/// Length in bytes of magic number, length, mark and digest.
 const FRONT: usize = 4 + 4 + 8 + 32;
-/// Bytes of the frame, and the mark again, for those who look from the end.
+/// Length in bytes of the frame's length and the second mark, which a reader finds from the end.
 const BACK: usize = 4 + 8;
 
-/// Lists the blocks of a tape with the realms of each.
+/// Lists the blocks of a tape, with the realms of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TapeIndex {
     blocks: Vec<BlockEntry>,
-    /// Realms that were terminated, with the tick of it.
+    /// Realms that were terminated, with the tick of the termination.
     ended: Vec<(RealmNumber, u64)>,
     /// Names of the module sets whose sources are not on the tape.
     supplied: Vec<String>,
@@ -38,23 +38,23 @@ pub struct TapeIndex {
 /// One block.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BlockEntry {
-    /// Its offset in the file.
+    /// Offset of the block in the file.
     pub(crate) at: u64,
-    /// Its first record.
+    /// Number of the block's first record.
     pub(crate) first: u64,
-    /// Digest of the block before.
+    /// Digest of the previous block.
     pub(crate) before: Chain,
-    /// Ticks that began before it.
+    /// Number of ticks that began before the block.
     pub(crate) ticks: u64,
-    /// Realms that were opened before it.
+    /// Number of realms that were opened before the block.
     pub(crate) opened: u64,
-    /// Realms that it has records of.
+    /// Realms with records in the block.
     realms: BTreeSet<RealmNumber>,
-    /// Whether it holds more than turns: payloads, the header, the end.
+    /// Whether the block contains more than turns: payloads, the header, or the end.
     has_more: bool,
 }
 
-/// Blocks that a reader passes over.
+/// Consecutive blocks that a reader skips.
 #[derive(Debug, Clone)]
 pub(crate) struct Gap {
     pub(crate) from: BlockEntry,
@@ -62,11 +62,12 @@ pub(crate) struct Gap {
 }
 
 impl TapeIndex {
-    /// Reads the index of a tape. `None` when it has none, as a recording that was cut off. Leaves the input anywhere.
+    /// Reads the index of a tape; `None` if it has none, for example because the recording was cut off. The position of the input
+    /// is unspecified afterwards.
     ///
     /// # Errors
     ///
-    /// The input cannot be read, or the index is damaged.
+    /// Fails if the input cannot be read or the index is damaged.
     pub fn of(tape: &mut (impl Read + Seek)) -> Result<Option<Self>, TapeError> {
         let mut back = [0; BACK];
         let length = tape.seek(SeekFrom::End(0))?;
@@ -84,7 +85,7 @@ impl TapeIndex {
         tape.take(frame).read_to_end(&mut bytes)?;
         match Self::parse(&bytes) {
             Ok(index) => Ok(Some(index)),
-            // A tape that was cut off behind the first mark of its index ends like one with an index.
+            // A tape that was cut off after the first mark of its index ends like one with an index.
             Err(TapeFault::Cut) => Ok(None),
             Err(what) => Err(TapeError::at(0, what)),
         }
@@ -100,7 +101,7 @@ impl TapeIndex {
         &self.supplied
     }
 
-    /// Returns the runs of blocks that hold nothing but turns of these realms.
+    /// Returns the runs of blocks that contain only turns of these realms.
     pub(crate) fn gaps(&self, realms: &BTreeSet<RealmNumber>) -> Vec<Gap> {
         let mut gaps: Vec<Gap> = Vec::new();
         for (block, next) in self.blocks.iter().zip(self.blocks.iter().skip(1)) {
@@ -115,7 +116,7 @@ impl TapeIndex {
         gaps
     }
 
-    /// Reads a frame.
+    /// Parses the frame of an index.
     pub(crate) fn parse(frame: &[u8]) -> Result<Self, TapeFault> {
         const DAMAGED: TapeFault = TapeFault::Block("the index is damaged");
         let length = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
@@ -160,29 +161,29 @@ impl TapeIndex {
     }
 }
 
-/// Something that a line of a tape is about.
+/// Subject of a line of a tape.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Subject<'a> {
-    /// The header, a payload or the end: read by everybody.
+    /// The header, a payload or the end, which every reader needs.
     All,
-    /// A port of the agent: no realm.
+    /// A port of the agent, which belongs to no realm.
     Agent,
     /// The wire of a realm.
     Wire(RealmNumber, EventRef<'a>),
 }
 
-/// Makes the index of a tape that is being written.
+/// Builds the index of a tape while it is written.
 #[derive(Debug, Default)]
 pub(crate) struct Indexer {
     index: TapeIndex,
-    /// The block that is being gathered.
+    /// Entry of the block that is being filled.
     block: BlockEntry,
     ticks: u64,
     opened: u64,
 }
 
 impl Indexer {
-    /// Takes note of a line.
+    /// Records a line.
     pub(crate) fn line(&mut self, subject: Subject<'_>) {
         let (realm, event) = match subject {
             Subject::All => return self.block.has_more = true,
@@ -205,7 +206,7 @@ impl Indexer {
         }
     }
 
-    /// Takes note of a block that was written with the lines so far.
+    /// Records that a block was written with the lines so far.
     pub(crate) fn block(&mut self, first: u64, before: Chain, bytes: u64) {
         let next =
             BlockEntry { at: self.block.at + bytes, ticks: self.ticks, opened: self.opened, ..BlockEntry::default() };

@@ -1,18 +1,18 @@
-//! The schedule lab: runs the extensions of a tape under other orders of completion, other timings and faults.
+//! The schedule lab: runs the extensions of a tape under different orders of completion, different timings and faults.
 //!
-//! A tape says what came into each realm and what each of its calls was answered. The lab hands the same inputs and answers in,
-//! and owns what the tape only has one sample of: which call in flight ends next, whether a timer fires before, whether a
-//! call fails, whether the worker is killed, and whether what another extension sends comes a step earlier or later. Every
-//! decision is drawn from a [`Chooser`], so that a run is a string (`lab1:0.2.1`) that replays.
+//! A tape contains the inputs of each realm and the answers to its calls. The lab delivers the same inputs and answers, and
+//! varies the things of which the tape has only one sample: which call in flight ends next, whether a timer fires before it,
+//! whether a call fails, whether the worker is killed, and whether a message of another extension comes a step earlier or later.
+//! A [`Chooser`] makes every decision, so a run is described by a string (`lab1:0.2.1`) that replays it.
 //!
-//! [`Case::of`] reads a tape, [`Case::explore`] goes through schedules and shrinks the first one that fails,
-//! [`Case::replay`] runs one. A schedule fails when an extension throws an unhandled error that it did not throw under the
-//! schedule of zeros, when a request is never answered, when a realm ends, when a handler throws although no call failed, or,
-//! without faults, when an answer or the calls that were made depend on the order.
+//! [`Case::of`] reads a tape, [`Case::explore`] runs schedules and shrinks the first one that fails, and [`Case::replay`] runs a
+//! single schedule. A schedule fails if an extension throws an unhandled error that it did not throw under the default schedule
+//! (every decision 0), if a request is never answered, if a realm ends, if a handler throws although no call failed, or, without
+//! faults, if an answer or the set of calls depends on the order.
 //!
-//! Orders that cannot differ are not explored (partial-order reduction): a schedule runs one extension, since calls of another one
-//! commute with its own while the tape answers both; a turn that can run does so at once, since only arrivals are
-//! decided; and calls of files end in the order in which they began, as in a session.
+//! Orders that cannot make a difference are not explored (partial-order reduction). A schedule runs a single extension, because
+//! the tape answers the calls of each extension independently. A turn that can run does so at once, because only arrivals are
+//! decided. File calls end in the order in which they began, as in a session.
 
 mod case;
 mod inputs;
@@ -23,7 +23,7 @@ pub use case::{Case, LabError};
 use pijs_tick::lab::{Chooser, Exploration, Failure, explore, replay, shrink};
 use run::Run;
 
-/// Runs that shrinking takes at most.
+/// Maximum number of runs for shrinking a schedule.
 const SHRINKING: usize = 400;
 
 /// Maximum number of faults of one schedule.
@@ -32,21 +32,21 @@ const MAX_FAULTS: usize = 3;
 /// Options of an exploration.
 #[derive(Debug, Clone, Copy)]
 pub struct LabOptions {
-    /// Schedules to run: one after the other while there are no more, drawn ones otherwise.
+    /// Number of schedules to run: all schedules in sequence if there are no more than that, otherwise partly drawn at random.
     pub schedules: usize,
-    /// Seed of the drawn ones.
+    /// Seed of the randomly drawn schedules.
     pub seed: u64,
-    /// Faults of one schedule: calls that time out, are denied, fail or are dropped, workers that are killed, and messages of
-    /// other extensions that come before or after their neighbour.
+    /// Maximum number of faults in one schedule: calls that time out, are denied, fail or are dropped, killed workers, and
+    /// messages of other extensions that are swapped with their neighbour.
     pub faults: usize,
 }
 
 /// The result of an exploration without a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LabOutcome {
-    /// Schedules that were run.
+    /// Number of schedules that were run.
     pub schedules: usize,
-    /// Whether these were all there are.
+    /// Whether these were all schedules of the case.
     pub complete: bool,
 }
 
@@ -55,9 +55,9 @@ impl Case<'_> {
     ///
     /// # Errors
     ///
-    /// The failure, with the shortest schedule that shows it.
+    /// Returns the failure, with the shortest schedule found that causes it.
     pub fn explore(&self, options: LabOptions) -> Result<LabOutcome, Failure> {
-        // Half of the runs go to systematic exploration; a small case is done before.
+        // Half of the runs explore systematically, which covers a small case completely.
         let exhaustive = options.schedules.div_ceil(2);
         let exploration = Exploration { exhaustive, seeded: options.schedules - exhaustive, seed: options.seed };
         let test = |chooser: &mut Chooser| self.test(chooser, options.faults);
@@ -71,12 +71,12 @@ impl Case<'_> {
     ///
     /// # Errors
     ///
-    /// Returns the failure under it, or why it is not a schedule of this case.
+    /// Returns the failure under the schedule, or the reason why it is not a schedule of this case.
     pub fn replay(&self, schedule: &str) -> Result<(), String> {
         replay(schedule, |chooser| self.test(chooser, MAX_FAULTS))
     }
 
-    /// Runs a schedule: how many calls fail is the first decision, which extension is run the second.
+    /// Runs a schedule. The first decision is the number of faults, and the second is the extension to run.
     fn test(&self, chooser: &mut Chooser, faults: usize) -> Result<(), String> {
         let faults = chooser.choose(faults.min(MAX_FAULTS) + 1);
         let at = chooser.choose(self.extensions());

@@ -1,9 +1,8 @@
-//! Recording the sessions of extensions and playing them again: `pi.ext.tape.v1`.
+//! Records the sessions of extensions and replays them: `pi.ext.tape.v1`.
 //!
-//! A realm is a function behind a wire, so a transcript of the wires of all realms is a recording of everything that
-//! extensions did. A tape is that transcript: a [`TapeHeader`], then one [`Record`] for everything that crossed, in
-//! order. Deliveries and replies are what a [`Replay`] feeds to fresh realms; calls, yields and terminations are what it
-//! compares. Nothing else is needed, so a replay has no connector, no file and no network.
+//! A realm is a function of the messages on its wire, so a transcript of all wires records everything that extensions did. A tape
+//! is that transcript: a [`TapeHeader`], then one [`Record`] for each message, in order. A [`Replay`] sends the deliveries and
+//! replies to fresh realms, and compares the calls, yields and terminations. It needs no connector, no file and no network.
 //!
 //! ```text
 //! {"realm":0,"kind":"header","value":{"schema":"pi.ext.tape.v1","pi":"0.1.0","engine":{...},...}}
@@ -21,22 +20,22 @@
 //! | type | is |
 //! |---|---|
 //! | [`Recorder`], [`Wire`], [`RecordedRealm`] | observe realms while a session runs |
-//! | [`TapeWriter`], [`TapeReader`] | the format, over anything that takes or gives bytes |
-//! | [`AgentRecord`], [`AgentWire`] | the agent's level: what crossed the ports of the agent's loop |
-//! | [`Replay`], [`Divergence`] | plays a tape again; the first place where it went another way |
-//! | [`trim`], [`cut`], [`redact`] | make a small tape that can be given away |
+//! | [`TapeWriter`], [`TapeReader`] | the format, over any byte stream |
+//! | [`AgentRecord`], [`AgentWire`] | the records of the agent: messages that crossed the ports of its loop |
+//! | [`Replay`], [`Divergence`] | replays a tape; the first difference from the recording |
+//! | [`trim`], [`cut`], [`redact`] | reduce a tape to a small one that can be shared |
 //! | [`changes`], [`rerecord`] | run the inputs of a tape through a changed extension |
-//! | [`Case`], [`LabOptions`] | runs the extensions of a tape under other schedules, and with faults |
-//! | [`locate`], [`SourcePosition`] | the position in the source behind that place |
+//! | [`Case`], [`LabOptions`] | run the extensions of a tape under different schedules, and with faults |
+//! | [`locate`], [`SourcePosition`] | the position in the source that caused a difference |
 //! | [`Spans`] | a tape as a trace, for Chrome and OpenTelemetry |
-//! | [`TapeIndex`] | which blocks hold which realms, for a reader that does not want all |
-//! | [`Summary`] | what a tape holds, counted |
-//! | [`TapeError`] | why bytes are not a tape, and up to which record they are one |
+//! | [`TapeIndex`] | the blocks of each realm, for a reader of only some realms |
+//! | [`Summary`] | counts of a tape's records |
+//! | [`TapeError`] | the reason why a tape cannot be read, and the record at which reading failed |
 //!
-//! Invariants: reading back what was written gives equal records, to the last bit of a number and the last byte
-//! of an attachment. A tape that was cut off anywhere is good up to its last whole block. A realm that was ended in a
-//! turn has a `termination` in the place of the yield, and a replay does not enter that turn. Secrets that the
-//! redactor knows are never on a tape; equal ones have equal stand-ins ([`pijs_redact::Substitutes`]).
+//! Invariants: reading back what was written gives equal records, to the last bit of a number and the last byte of an attachment.
+//! A tape that was cut off anywhere is valid up to its last complete block. A realm that was stopped during a turn has a
+//! `termination` in place of the yield, and a replay does not enter that turn. Secrets that the redactor knows are never on a
+//! tape; equal secrets have equal placeholders ([`pijs_redact::Substitutes`]).
 
 #![warn(missing_docs)]
 

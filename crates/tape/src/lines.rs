@@ -1,15 +1,15 @@
-//! Compares what a replay makes with the lines of its tape.
+//! Compares the messages of a replay with the lines of its tape.
 
 use crate::compare::{Difference, compare};
 use crate::record::{EventRef, RealmNumber, encode};
 use crate::writer::Encoder;
 use pijs_redact::Redactor;
 
-/// Encodes what a replay makes, to compare it with a tape.
+/// Encodes the messages of a replay, to compare them with a tape.
 pub(crate) struct Lines {
-    /// Gives text that looks like a credential a stand-in.
+    /// Encoder that replaces text which looks like a credential by a placeholder.
     pub(crate) encoder: Encoder,
-    /// Leaves the positions in pi's own modules out of stacks: another build has other ones.
+    /// Whether to leave out the positions of pi's own modules in stacks, which are different in another build.
     without_positions: bool,
 }
 
@@ -31,7 +31,7 @@ impl Lines {
     }
 }
 
-/// Returns a line with `pi:NAME` in the place of each `pi:NAME:LINE:COLUMN` of a stack.
+/// Returns a line in which each `pi:NAME:LINE:COLUMN` of a stack is replaced by `pi:NAME`.
 fn without_own_positions(line: &[u8]) -> Vec<u8> {
     const BEGINS: &[u8] = b"pi:";
     let is_end = |byte: &u8| matches!(byte, b' ' | b')' | b'\\' | b'"');
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_in_modules_of_pi_are_left_out_and_those_of_extensions_stay() {
+    fn positions_in_modules_of_pi_are_left_out_and_those_of_extensions_are_kept() {
         let line = br#"{"stack":"at ext:/0/index.js:8:13\n at pi:pi/api:63:75\n at f (pi:runtime:320:48)"}"#;
         let kept = String::from_utf8(without_own_positions(line)).expect("text");
         assert_eq!(kept, r#"{"stack":"at ext:/0/index.js:8:13\n at pi:pi/api\n at f (pi:runtime)"}"#);

@@ -1,8 +1,8 @@
-//! Code on a tape: which modules a realm had, and their sources.
+//! Stores code on a tape: the modules of each realm, and their sources.
 //!
-//! A tape comes from anywhere, so it carries no bytecode: an engine trusts bytecode. It carries the sources from which
-//! the bytecode was compiled, and a replay compiles them again and compares the digest. Modules that come with pi
-//! have no sources on the tape; the replaying pi has them itself.
+//! A tape may come from anywhere, and an engine trusts bytecode, so a tape contains no bytecode. It contains the sources from
+//! which the bytecode was compiled; a replay compiles them again and compares the digest. For modules that come with pi the tape
+//! has no sources, because the replaying pi has these modules.
 
 use crate::record::ModuleSet;
 use pijs_artifact::{Artifact, Module, Verified, digest};
@@ -42,7 +42,7 @@ pub fn code_digest(artifact: &Artifact) -> String {
     format!("sha256:{}", hex::encode(hash.finalize()))
 }
 
-/// Describes a module set; with its sources, where it has them.
+/// Describes a module set. Also returns its sources, if it has them.
 pub(crate) fn describe(verified: &Verified) -> (ModuleSet, Option<Vec<u8>>) {
     let artifact = verified.artifact();
     let metadata = &artifact.metadata;
@@ -66,7 +66,8 @@ pub(crate) fn describe(verified: &Verified) -> (ModuleSet, Option<Vec<u8>>) {
     (modules, sources)
 }
 
-/// Sources without secrets. Those that had some compile to something else, and the description follows.
+/// Returns the sources without secrets. Sources that contained secrets compile to different bytecode, so their description is
+/// updated.
 pub(crate) fn without_secrets(
     sources: Vec<u8>,
     set: &mut ModuleSet,
@@ -77,25 +78,25 @@ pub(crate) fn without_secrets(
     Ok(changed)
 }
 
-/// Modules of a tape that cannot be had.
+/// Reason why modules of a tape are not available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModuleError {
-    /// The blob is not on the tape or holds no sources.
+    /// The blob is not on the tape or does not contain sources.
     Sources(String),
-    /// The engine does not compile them.
+    /// The engine cannot compile the sources.
     Compile(String),
     /// The sources compile to bytecode other than was recorded.
     Differs {
-        /// The realm that has these modules.
+        /// Name of the module set.
         name: String,
-        /// The digest on the tape.
+        /// Digest on the tape.
         recorded: String,
-        /// Digest of the module in this build.
+        /// Digest in this build.
         here: String,
     },
-    /// The modules come with pi, and this pi has other ones.
+    /// The modules come with pi, and this pi has a different version.
     Absent {
-        /// Name and version.
+        /// Name and version of the module set.
         name: String,
     },
 }
@@ -115,14 +116,15 @@ impl fmt::Display for ModuleError {
 
 impl std::error::Error for ModuleError {}
 
-/// Maximum number of bytes of the sources of one artifact, as of an artifact that is built.
+/// Maximum size of the sources of one artifact in bytes, as in a build.
 const MAX_SOURCE_BYTES: usize = 128 << 20;
 
-/// Caps of a build. Bundles have an average of some ten brackets around each byte; the parser reads what this admits within
-/// seconds.
+/// Nesting limits of a build. Bundles have an average of some ten brackets around each byte; the parser reads sources within
+/// these limits in seconds.
 const CAPS: NestingCaps = NestingCaps { brackets: 1_000, operators: 20_000, depth_bytes: 2 << 30 };
 
-/// Refuses sources that no build would have made artifacts of: a tape compiles in this process, and comes from anywhere.
+/// Rejects sources that no build would have accepted: the sources of a tape may come from anywhere and are compiled in this
+/// process.
 fn check(modules: &[Source]) -> Result<(), ModuleError> {
     if !guard!(TapeSources) {
         return Ok(());

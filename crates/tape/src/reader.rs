@@ -1,4 +1,4 @@
-//! Reading a tape, record by record.
+//! Reads a tape, record by record.
 
 use crate::block::{self, Chain};
 use crate::digest::TurnDigest;
@@ -14,26 +14,26 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::rc::Rc;
 
-/// Maximum number of bytes of payloads that a reader holds.
+/// Maximum total size in bytes of the payloads that a reader keeps.
 const MAX_BLOB_BYTES: usize = 1 << 30;
 
 /// Maximum number of realms of a tape.
 const MAX_REALMS: usize = 100_000;
 
-/// Reads a tape: the header at once, then a record for each call of `next`. It checks every digest on the way.
+/// Reads a tape: the header at once, then one record per call of `next`. Checks every digest.
 ///
-/// After an error, and after the last record, it gives nothing more.
+/// After an error, and after the last record, `next` returns `None`.
 #[derive(Debug)]
 pub struct TapeReader<R> {
     input: R,
     header: TapeHeader,
     block: BlockLines,
     chain: Chain,
-    /// Number of the record that was read last.
+    /// Number of the last record that was read.
     number: u64,
     digests: BTreeMap<RealmNumber, TurnDigest>,
     blobs: Blobs,
-    /// The canonical line of the record that was read last.
+    /// Canonical line of the last record that was read.
     canonical: Vec<u8>,
     /// Whether the end of the recording was read.
     is_complete: bool,
@@ -41,18 +41,18 @@ pub struct TapeReader<R> {
     detour: SkippedBlocks<R>,
 }
 
-/// Lines of the block that is being read.
+/// Lines of the current block.
 #[derive(Debug)]
 struct BlockLines {
     lines: Vec<u8>,
-    /// Bytes that were read.
+    /// Number of bytes that were read.
     at: usize,
-    /// Records that were not.
+    /// Number of records that were not read yet.
     left: u32,
 }
 
 impl BlockLines {
-    /// Takes the next line; `None` when the block has no whole line any more.
+    /// Takes the next line; `None` if the block has no further complete line.
     fn next(&mut self) -> Option<Vec<u8>> {
         let length = self.lines[self.at..].iter().position(|byte| *byte == b'\n')?;
         let line = self.lines[self.at..self.at + length].to_vec();
@@ -62,17 +62,17 @@ impl BlockLines {
     }
 }
 
-/// Blocks that a reader does not read.
+/// Blocks that a reader skips.
 #[derive(Debug)]
 struct SkippedBlocks<R> {
     gaps: VecDeque<Gap>,
-    /// Realms whose turns were passed over in part: their digests say nothing.
+    /// Realms of which some turns were skipped, so that their digests cannot be checked.
     realms: BTreeSet<RealmNumber>,
     seek: fn(&mut R, u64) -> io::Result<()>,
     passed: SkippedRecords,
 }
 
-/// Counts what a reader passed over since it was asked last.
+/// Counts the records that a reader has skipped since the last call.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SkippedRecords {
     pub(crate) ticks: u64,
@@ -87,7 +87,7 @@ impl<R> Default for SkippedBlocks<R> {
 }
 
 impl<R: Read + Seek> TapeReader<R> {
-    /// Passes over blocks that hold nothing but turns of these realms; their turns in other blocks are not checked.
+    /// Skips blocks that contain only turns of these realms. The realms' turns in other blocks are not checked.
     #[must_use]
     pub fn without(mut self, index: &TapeIndex, realms: BTreeSet<RealmNumber>) -> Self {
         let gaps =
@@ -121,7 +121,7 @@ impl<R: Read> TapeReader<R> {
     ///
     /// # Errors
     ///
-    /// [`TapeError`] when there is none, or one of another version.
+    /// Fails if there is no header, or if it has another version.
     pub fn new(input: R) -> Result<Self, TapeError> {
         Self::of(input, Vec::new())
     }
@@ -160,37 +160,37 @@ impl<R: Read> TapeReader<R> {
         Ok(reader)
     }
 
-    /// Returns the header, which a replay shares with the recording.
+    /// Returns the header, whose settings a replay has to use.
     pub fn header(&self) -> &TapeHeader {
         &self.header
     }
 
-    /// Returns the number of the record that was read last, from 1; the header is record 1.
+    /// Returns the number of the last record that was read, from 1; the header is record 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Returns whether the recording ended by itself, known once everything is read. Otherwise it was cut off.
+    /// Returns whether the recording ended by itself instead of being cut off. Valid after everything was read.
     pub fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Returns the payload of a digest that has been read.
+    /// Returns the payload with a digest, if it has been read.
     pub fn blob(&self, digest: &str) -> Option<Rc<[u8]>> {
         self.blobs.by_digest.get(digest).cloned()
     }
 
-    /// Returns the canonical line of the record that was read last.
+    /// Returns the canonical line of the last record that was read.
     pub(crate) fn canonical(&self) -> &[u8] {
         &self.canonical
     }
 
-    /// Returns what was passed over since the last call.
+    /// Returns the counts of records that were skipped since the last call.
     pub(crate) fn take_passed(&mut self) -> SkippedRecords {
         std::mem::take(&mut self.detour.passed)
     }
 
-    /// Seeks over the blocks that begin with record `next`, if they are to be passed over. Returns the record that comes next.
+    /// Seeks over the blocks that begin with record `next`, if they are to be skipped. Returns the number of the next record.
     fn pass_gap(&mut self, next: u64) -> Result<u64, TapeError> {
         let Some(Gap { from, to }) = self.detour.gaps.pop_front_if(|gap| gap.from.first == next) else {
             return Ok(next);
@@ -242,7 +242,7 @@ impl<R: Read> TapeReader<R> {
         Ok(Some(record))
     }
 
-    /// Checks the order of records and the digest of a turn.
+    /// Checks the order of records, and the digest at the end of a turn.
     fn check(&mut self, line: &[u8], record: &Record) -> Result<(), TapeError> {
         let number = self.number;
         let bad = |what| Err(TapeError::at(number, what));

@@ -1,8 +1,8 @@
-//! One record of a tape, in memory and as a line of JSON.
+//! Defines the records of a tape, in memory and as lines of JSON.
 //!
-//! The *canonical* line of a record is what digests and comparisons are about. It has everything of the record but the
-//! size of the engine's heap: how much an allocator hands out says nothing about what an extension did. Behind it the
-//! written line of a turn's end has that size and the digest of all turns of the realm up to here.
+//! Digests and comparisons use the *canonical* line of a record. It contains all of the record except for the size of the
+//! engine's heap, which depends on the allocator and not on the extension. In the written line at the end of a turn, this size
+//! and the digest of all turns of the realm so far follow the canonical part.
 
 use crate::agent_record::AgentRecord;
 use crate::error::{TapeError, TapeFault};
@@ -17,28 +17,28 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Attachments of at least this many bytes are written once and referred to by digest.
+/// Size in bytes from which an attachment is written once and referred to by digest.
 const LARGE: usize = 1 << 10;
 
-/// Maximum nesting of a record: 128 levels of a provider's JSON, and what is built around them.
+/// Maximum nesting of a record: 128 levels of a provider's JSON, and the levels around it.
 const MAX_LEVELS: usize = 256;
 
-/// Begins a reference to an attachment; base64 has no colon.
+/// Prefix of a reference to an attachment. Base64 contains no colon, so there is no ambiguity.
 const BY_DIGEST: &str = "sha256:";
 
-/// Number of a realm on a tape: 1 for the first one that was opened. 0 stands for the tape itself.
+/// Number of a realm on a tape, from 1 in the order of opening. 0 denotes the tape itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct RealmNumber(pub u32);
 
-/// Something that crossed the wire of one realm, or that the tape says of itself.
+/// A message on the wire of a realm, or a record about the tape itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// The realm of this wire.
+    /// Number of the realm.
     pub realm: RealmNumber,
-    /// The message that crossed.
+    /// Content of the record.
     pub event: Event,
-    /// Digest of all turns of the realm up to here, in the record that ends a turn.
+    /// Digest of all turns of the realm so far; only in a record that ends a turn.
     pub digest: Option<String>,
 }
 
@@ -50,19 +50,19 @@ pub enum Event {
     Header(Box<TapeHeader>),
     /// A large payload, ahead of the first record that refers to it.
     Blob(Blob),
-    /// Host to realm: it is made and evaluates the runtime. The first turn of a realm.
+    /// Host to realm: creates the realm and evaluates the runtime, which is the realm's first turn.
     Open(Box<Opening>),
-    /// Host to realm: a macrotask. Streamed deltas that passed together follow one another and share one yield.
+    /// Host to realm: a macrotask. Streamed deltas that passed together are consecutive and share one yield.
     Delivery(Box<Delivery>),
-    /// Realm to host: a synchronous hostcall inside the turn.
+    /// Realm to host: a synchronous hostcall during the turn.
     Call(HostCall),
-    /// Host to realm: its answer.
+    /// Host to realm: the answer to the hostcall.
     Reply(SyncReply),
     /// Realm to host: the end of the turn.
     Yield(Yield),
-    /// The realm ended, in this turn or between turns.
+    /// The realm ended, during this turn or between turns.
     Termination(Termination),
-    /// Something crossed a port of the agent.
+    /// A message crossed a port of the agent.
     Agent(Box<AgentRecord>),
     /// The last record of a recording that was not cut off.
     End(End),
@@ -77,18 +77,18 @@ pub struct Blob {
     pub base64: String,
 }
 
-/// The parts of a realm.
+/// Options and modules of a realm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Opening {
-    /// Limits, seed and facts, and whose realm it is.
+    /// Limits, seed, facts and extension id of the realm.
     pub options: RealmOptions,
-    /// Time at which it evaluated the runtime.
+    /// Time at which the realm evaluated the runtime.
     pub now: Now,
-    /// Host modules first, the extension's own last.
+    /// Modules in load order: host modules first, the extension's modules last.
     pub modules: Vec<ModuleSet>,
 }
 
-/// Modules of one artifact.
+/// The modules of one artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModuleSet {
     /// Package name.
@@ -97,15 +97,15 @@ pub struct ModuleSet {
     pub version: String,
     /// `sha256:HEX` of specifiers and bytecode.
     pub digest: String,
-    /// The blob that holds the sources. Absent for modules that come with pi.
+    /// Digest of the blob with the sources. Absent for modules that come with pi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
 
-/// Says that nothing is missing.
+/// Marks the tape as complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct End {
-    /// Turns that the tape holds.
+    /// Number of turns on the tape.
     pub turns: u64,
 }
 
@@ -127,7 +127,7 @@ pub enum EventRef<'a> {
 }
 
 impl Event {
-    /// Borrows the content; `None` for what is of no realm.
+    /// Borrows the content; `None` for a record that belongs to no realm.
     pub fn as_ref(&self) -> Option<EventRef<'_>> {
         Some(match self {
             Self::Open(opening) => EventRef::Open(opening),
@@ -140,12 +140,12 @@ impl Event {
         })
     }
 
-    /// Returns whether it begins a tick: the opening of a realm or a macrotask.
+    /// Returns whether the record begins a tick: the opening of a realm, or a macrotask.
     pub fn begins_tick(&self) -> bool {
         matches!(self, Self::Open(_) | Self::Delivery(_))
     }
 
-    /// Returns the kind as it is written.
+    /// Returns the name of the kind in the file.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Header(_) => "header",
@@ -158,7 +158,7 @@ impl Event {
 }
 
 impl EventRef<'_> {
-    /// Returns the kind as it is written.
+    /// Returns the name of the kind in the file.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Open(_) => "open",
@@ -170,15 +170,15 @@ impl EventRef<'_> {
         }
     }
 
-    /// Returns whether it ends a turn.
+    /// Returns whether the record ends a turn.
     pub fn ends_turn(self) -> bool {
         matches!(self, Self::Yield(_) | Self::Termination(_))
     }
 }
 
-/// A line to be written, and the payloads that have to be on the tape before it.
+/// A line to write, and the payloads that must be written before it.
 pub(crate) struct Encoded {
-    /// The canonical line, without its end.
+    /// The canonical line without a line break.
     pub(crate) line: Vec<u8>,
     /// Digests and payloads that the line refers to.
     pub(crate) blobs: Vec<(String, Vec<u8>)>,
@@ -197,18 +197,18 @@ struct LineRef<'a, V> {
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "TapeRecord")]
 struct Line {
-    /// The realm of this wire; 0 for what the tape says of itself.
+    /// Number of the realm; 0 for a record about the tape itself.
     realm: RealmNumber,
     #[serde(flatten)]
     event: Event,
-    /// Attachments, one list for each message that may carry some; absent when there are none. Each is base64, or
-    /// the digest of a blob.
+    /// Attachments, one list for each message that may have some; absent if there are none. Each is base64, or the digest of a
+    /// blob.
     #[serde(default)]
     bytes: Vec<Vec<String>>,
-    /// Bytes of the engine's heap at the end of the turn.
+    /// Size of the engine's heap at the end of the turn, in bytes.
     #[serde(default)]
     heap: u64,
-    /// Digest of all turns of the realm up to here.
+    /// Digest of all turns of the realm so far.
     #[serde(default)]
     digest: Option<String>,
 }
@@ -223,7 +223,7 @@ impl JsonSchema for Record {
     }
 }
 
-/// Writes what crossed a wire as its canonical line. `change` may replace an attachment.
+/// Encodes a message on a wire as its canonical line. `change` may replace an attachment.
 pub(crate) fn encode(
     realm: RealmNumber,
     event: EventRef<'_>,
@@ -266,7 +266,7 @@ fn line<V: Serialize>(
     serde_json::to_vec(&LineRef { realm, kind, value, bytes })
 }
 
-/// Writes what is of no realm.
+/// Encodes a record that belongs to no realm.
 pub(crate) fn encode_own(event: &Event) -> serde_json::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Own<'a> {
@@ -277,14 +277,14 @@ pub(crate) fn encode_own(event: &Event) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Own { realm: RealmNumber(0), event })
 }
 
-/// Appends to the canonical line of a turn's end what stands behind it.
+/// Appends heap size and digest to the canonical line of a turn's end.
 pub(crate) fn append_end(line: &mut Vec<u8>, heap: u64, digest: &str) {
     let brace = line.pop();
     debug_assert_eq!(brace, Some(b'}'), "a line is an object");
     line.extend_from_slice(format!(",\"heap\":{heap},\"digest\":\"{digest}\"}}").as_bytes());
 }
 
-/// Reads the record of a line. `blob` gives the payload of a digest.
+/// Parses the record of a line. `blob` returns the payload of a digest.
 pub(crate) fn decode(text: &[u8], number: u64, blob: impl Fn(&str) -> Option<Vec<u8>>) -> Result<Record, TapeError> {
     let bad = |what| TapeError::at(number, what);
     let Line { realm, mut event, bytes, heap, digest } =
@@ -311,7 +311,7 @@ pub(crate) fn decode(text: &[u8], number: u64, blob: impl Fn(&str) -> Option<Vec
     Ok(Record { realm, event, digest })
 }
 
-/// Reads JSON that may be as deep as what a host sends.
+/// Parses JSON that may be nested as deeply as a message of a host.
 pub(crate) fn read_json<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
     if depth(text) > MAX_LEVELS {
         return Err(serde::de::Error::custom(format!("nested more than {MAX_LEVELS} levels deep")));
@@ -343,7 +343,7 @@ fn depth(json: &[u8]) -> usize {
     deepest
 }
 
-/// Returns the attachments of each message that may carry some, in order.
+/// Returns the attachments of each message that may have some, in order.
 pub(crate) fn attachments(event: EventRef<'_>) -> Vec<&Vec<Vec<u8>>> {
     let of = |message| match message {
         &Message::HostCall(HostCall { ref bytes, .. }) => Some(bytes),
@@ -359,7 +359,7 @@ pub(crate) fn attachments(event: EventRef<'_>) -> Vec<&Vec<Vec<u8>>> {
     }
 }
 
-/// Returns the attachments of an event, to be filled in.
+/// Returns the attachments of an event, to be set.
 fn attachments_mut(event: &mut Event) -> Vec<&mut Vec<Vec<u8>>> {
     fn of(message: &mut Message) -> Option<&mut Vec<Vec<u8>>> {
         match message {
@@ -385,8 +385,8 @@ fn attachments_mut(event: &mut Event) -> Vec<&mut Vec<Vec<u8>>> {
     }
 }
 
-/// Returns a yield without the size of the heap, and without numbers that JSON lacks: a delay that is not finite is written as
-/// the 1 ms that the loop makes of it.
+/// Returns a yield without the size of the heap, and without numbers that JSON cannot represent: a delay that is not finite is
+/// written as 1 ms, as the loop treats it.
 fn canonical(output: &Yield) -> Yield {
     let mut output = output.clone();
     output.usage.heap_bytes = 0;

@@ -1,11 +1,11 @@
-//! Recording a session while it runs.
+//! Records a session while it runs.
 //!
-//! A [`Recorder`] observes the wire of each realm: [`Recorder::begin`] before the realm is opened, a [`RecordedRealm`]
-//! around it afterwards. Both pass everything on as it is, so that no code path differs because a tape runs.
+//! A [`Recorder`] observes the wire of each realm: [`Recorder::begin`] before the realm is opened, a [`RecordedRealm`] around it
+//! afterwards. Both forward every message unchanged, so that recording changes no code path.
 //!
-//! The session's thread only copies what crosses and queues it. A thread of the recorder's own encodes and writes what
-//! is queued, at most [`FLUSH_EVERY`] later; it is woken earlier only if the queue is half full. A recording that
-//! cannot be written ends with one notice, and the session continues.
+//! The session's thread only copies messages into a queue. A separate thread encodes and writes them, at most [`FLUSH_EVERY`]
+//! later; it is woken earlier only if the queue is half full. If a recording cannot be written, it ends with one notice, and the
+//! session continues.
 
 use crate::agent_record::AgentRecord;
 use crate::header::TapeHeader;
@@ -30,20 +30,20 @@ use std::time::Duration;
 /// Maximum time that a record waits in memory. A kill loses at most the records of this time.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(200);
 
-/// Records that may wait for the thread that writes; the session waits for it beyond.
+/// Maximum number of records in the queue. If it is full, the session waits for the writing thread.
 const MAX_WAITING: usize = 4096;
 
-/// Bytes of hostcalls and answers that may wait.
+/// Maximum total size in bytes of the hostcalls and answers in the queue.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 
-/// Stack of the thread that writes: it reads what is nested deeply.
+/// Stack size of the writing thread in bytes, which parses deeply nested values.
 const STACK: usize = 8 << 20;
 
-/// Records the realms of a session. Copies record to the same tape.
+/// Records the realms of a session. Clones record to the same tape.
 #[derive(Clone)]
 pub struct Recorder(Rc<Shared>);
 
-/// Takes the reason why a recording ended early, once, from the thread that writes.
+/// Callback for the reason why a recording ended early. Called at most once, from the writing thread.
 pub type OnFailure = Box<dyn FnOnce(&io::Error) + Send>;
 
 struct Shared {
@@ -52,11 +52,11 @@ struct Shared {
     thread: RefCell<Option<JoinHandle<()>>>,
 }
 
-/// Records that wait for the thread that writes.
+/// Queue of records for the writing thread.
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
-    /// Wakes the thread that writes.
+    /// Wakes the writing thread.
     filled: Condvar,
     /// Wakes the session.
     drained: Condvar,
@@ -66,15 +66,15 @@ struct Queue {
 struct Waiting {
     jobs: Vec<WriteStep>,
     bytes: usize,
-    /// Nothing more is queued.
+    /// Set when no more records are queued.
     is_closed: bool,
 }
 
-/// The next step of the thread that writes.
+/// A task of the writing thread.
 enum WriteStep {
     /// Describes the modules of a realm and writes its opening.
     Open { realm: RealmNumber, options: RealmOptions, now: Now, modules: Vec<Arc<Verified>> },
-    /// Writes what crossed a wire.
+    /// Writes a message of a wire.
     Event(RealmNumber, Event),
 }
 
@@ -83,7 +83,7 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a job, and waits while there is too much in the queue. A closed queue drops it.
+    /// Queues a task, and waits while the queue is full. A closed queue drops it.
     fn push(&self, job: WriteStep, bytes: usize) {
         let mut waiting = self.lock();
         while !waiting.is_closed && (waiting.jobs.len() >= MAX_WAITING || waiting.bytes >= MAX_WAITING_BYTES) {
@@ -105,7 +105,7 @@ impl Queue {
         self.drained.notify_one();
     }
 
-    /// Takes what is queued, at the latest after [`FLUSH_EVERY`], and says whether more may come.
+    /// Takes the queued tasks, at the latest after [`FLUSH_EVERY`]. Also returns whether more may follow.
     fn take(&self) -> (Vec<WriteStep>, bool) {
         let is_early = |waiting: &mut Waiting| {
             !waiting.is_closed && waiting.jobs.len() < MAX_WAITING / 2 && waiting.bytes < MAX_WAITING_BYTES / 2
@@ -118,7 +118,7 @@ impl Queue {
     }
 }
 
-/// Closes the queue when the writing thread ends, also by a panic, so that no recorder waits for it.
+/// Closes the queue when the writing thread ends, even by a panic, so that no recorder waits for it.
 struct CloseOnDrop(Arc<Queue>);
 
 impl Drop for CloseOnDrop {
@@ -128,11 +128,11 @@ impl Drop for CloseOnDrop {
 }
 
 impl Recorder {
-    /// Begins a tape and a thread that writes it. The header is written when this returns.
+    /// Begins a tape and starts the thread that writes it. The header has been written when this returns.
     ///
     /// # Errors
     ///
-    /// `out` does not take the header, or there is no thread.
+    /// Fails if the header cannot be written to `out`, or if the thread cannot be started.
     pub fn new(
         out: impl Write + Send + 'static,
         header: &TapeHeader,
@@ -156,7 +156,7 @@ impl Recorder {
         Ok(Self(Rc::new(Shared { realms: Cell::new(0), queue, thread: RefCell::new(Some(thread)) })))
     }
 
-    /// Records that a realm is about to be opened. The wire that is returned records the rest.
+    /// Records that a realm is about to be opened. The returned wire records everything else.
     pub fn begin(&self, options: &RealmOptions, modules: &[Arc<Verified>], now: Now) -> Wire {
         let realm = RealmNumber(self.0.realms.get() + 1);
         self.0.realms.set(realm.0);
@@ -166,12 +166,12 @@ impl Recorder {
         wire
     }
 
-    /// Returns the ports of the agent, as they are recorded.
+    /// Returns a recorder for the ports of the agent.
     pub fn agent(&self) -> AgentWire {
         AgentWire { queue: Arc::clone(&self.0.queue), asked: Arc::default() }
     }
 
-    /// Writes everything, says that nothing is missing, and ends the recording. Later records are dropped.
+    /// Writes all queued records, marks the tape as complete, and ends the recording. Later records are dropped.
     pub fn finish(&self) {
         self.0.finish();
     }
@@ -181,7 +181,7 @@ impl Shared {
     fn finish(&self) {
         if let Some(thread) = self.thread.take() {
             self.queue.close();
-            // Its panic has lost the end of the tape, and is not a reason to lose the session.
+            // A panic there has lost the end of the tape, but must not end the session.
             let _ = thread.join();
         }
     }
@@ -193,21 +193,21 @@ impl Drop for Shared {
     }
 }
 
-/// The tape as the thread that writes has it.
+/// State of the tape in the writing thread.
 struct Tape<W> {
     encoder: Encoder,
     blocks: BlockWriter<W>,
-    /// Module sets that were described already; the same `Arc` is the same set.
+    /// Module sets that were already described. Equal `Arc`s are the same set.
     known: Vec<(Arc<Verified>, ModuleSet)>,
 }
 
 impl<W: Write> Tape<W> {
-    /// Writes what is queued until the queue is closed.
+    /// Writes the queued tasks until the queue is closed.
     fn write(&mut self, queue: &Queue) -> io::Result<()> {
         loop {
             let (jobs, more) = queue.take();
             for job in jobs {
-                // Earlier records stay.
+                // Keeps the earlier records.
                 self.carry_out(job).inspect_err(|_| drop(self.blocks.flush()))?;
             }
             if !more {
@@ -256,24 +256,24 @@ impl<W: Write> Tape<W> {
     }
 }
 
-/// The wire of one realm, as it is recorded.
+/// Records the wire of one realm.
 pub struct Wire {
     queue: Arc<Queue>,
     realm: RealmNumber,
-    /// A turn has begun and not ended.
+    /// Whether a turn has begun and not ended.
     is_in_turn: bool,
-    /// A synchronous call waits for its reply.
+    /// Whether a synchronous call is waiting for its reply.
     owes_reply: bool,
     has_ended: bool,
 }
 
 impl Wire {
-    /// Returns the host for the realm, with its synchronous calls recorded.
+    /// Returns a host for the realm that records its synchronous calls.
     pub fn host<'a>(&'a mut self, host: &'a mut dyn SyncHost) -> RecordedHost<'a> {
         RecordedHost { wire: self, host }
     }
 
-    /// Records how the opening of the realm ended.
+    /// Records the outcome of opening the realm.
     pub fn opened(&mut self, booted: Result<&Yield, String>) {
         match booted {
             Ok(done) => self.yielded(done),
@@ -318,18 +318,18 @@ impl Wire {
     }
 }
 
-/// The ports of the agent, as they are recorded. Copies record to the same tape, from any thread.
+/// Records the ports of the agent. Clones record to the same tape, from any thread.
 #[derive(Clone)]
 pub struct AgentWire {
     queue: Arc<Queue>,
-    /// The number of questions.
+    /// Number of questions so far.
     asked: Arc<AtomicU64>,
 }
 
 impl AgentWire {
-    /// Records something.
+    /// Records a message.
     pub fn record(&self, record: AgentRecord) {
-        // An estimate: most records are a few members.
+        // An estimate: most records have a few members.
         let bytes = match &record {
             AgentRecord::Part { value, .. } | AgentRecord::Answer { value, .. } => Size::of(value).bytes,
             _ => 0,
@@ -337,7 +337,7 @@ impl AgentWire {
         self.queue.push(WriteStep::Event(RealmNumber(0), Event::Agent(Box::new(record))), bytes);
     }
 
-    /// Records a question to a port and returns its number.
+    /// Records a question to a port. Returns the number of the question.
     pub fn ask(&self, port: &str, value: Value) -> u64 {
         let id = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         self.record(AgentRecord::Ask { id, port: port.to_owned(), value });
@@ -360,7 +360,7 @@ fn delta_at(seq: Seq, now: Now, delta: &StreamDelta) -> Delivery {
     Delivery { seq, now, task: Task::Stream(delta.clone()), state: None }
 }
 
-/// Estimates the memory of a record: hostcalls and their answers are what is large.
+/// Estimates the memory of a record. Only hostcalls and their answers are large.
 fn size(event: &Event) -> usize {
     let of_message = |message: &Message| match message {
         Message::HostCall(call) => Size::of_members(&call.params).bytes,
@@ -381,7 +381,7 @@ fn size(event: &Event) -> usize {
     values + lists.into_iter().flatten().map(Vec::len).sum::<usize>()
 }
 
-/// A host whose synchronous calls are recorded.
+/// A host that records synchronous calls.
 pub struct RecordedHost<'a> {
     wire: &'a mut Wire,
     host: &'a mut dyn SyncHost,
@@ -407,19 +407,19 @@ impl SyncHost for RecordedHost<'_> {
     }
 }
 
-/// A realm whose wire is recorded.
+/// A realm that records its wire.
 pub struct RecordedRealm {
     realm: Box<dyn Realm>,
     wire: Wire,
 }
 
 impl RecordedRealm {
-    /// Wraps a realm that was opened.
+    /// Wraps an opened realm.
     pub fn new(realm: Box<dyn Realm>, wire: Wire) -> Self {
         Self { realm, wire }
     }
 
-    /// Records deltas after the first one that ran, and the end of their turns.
+    /// Records further deltas that ran after the first one, and the end of their turns.
     fn streamed(&mut self, seq: Seq, now: Now, deltas: &[StreamDelta], streamed: &Result<Streamed, Termination>) {
         let streamed = match streamed {
             Ok(streamed) => streamed,

@@ -1,8 +1,8 @@
-//! Playing a tape again.
+//! Replays a tape.
 //!
-//! Realms are independent of each other, so each plays its own turns: a turn is gathered until its end is read, then run
-//! in a fresh realm whose synchronous calls are answered from the tape. What comes out (calls, the yield, a termination)
-//! is compared with what was recorded, line by line. The first difference ends the replay.
+//! Realms are independent of each other, so each is replayed separately: the records of a turn are collected until its end is
+//! read, then the turn runs in a fresh realm whose synchronous calls are answered from the tape. The outputs (calls, the yield, a
+//! termination) are compared with the recorded ones, line by line. The first difference ends the replay.
 
 use crate::compare::{Difference, Divergence, OutputSite, USAGE, compare};
 use crate::error::TapeError;
@@ -26,29 +26,30 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum wait at a time for a realm in another process.
+/// Maximum duration of a single wait for a realm in another process.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Realms that were opened.
+    /// Number of realms that were opened.
     pub realms: u64,
-    /// Ticks that were played or, where the realm was ended in them, skipped: openings of realms and macrotasks.
+    /// Number of ticks (openings of realms and macrotasks) that were replayed, or skipped because the realm was stopped during
+    /// them.
     pub ticks: u64,
-    /// Turns that were skipped because the realm was ended in them. A realm that ended between turns counts nothing.
+    /// Number of turns that were skipped because the realm was stopped during them. A realm that ended between turns adds none.
     pub skipped: u64,
-    /// Records that were read.
+    /// Number of records that were read.
     pub records: u64,
-    /// Microseconds of the session up to the last record.
+    /// Time of the session up to the last record, in microseconds.
     pub recorded_us: u64,
-    /// The first difference; nothing is played after it.
+    /// First difference, where the replay ended; `None` if there is none.
     pub divergence: Option<Divergence>,
-    /// The recording was cut off: it ends without its last record, or inside a block.
+    /// Whether the recording was cut off: it has no last record, or ends inside a block.
     pub cut: bool,
-    /// State of each realm that lives.
+    /// States of the realms that are alive at the end.
     pub states: Vec<RealmState>,
-    /// Entries of the session, as the realm that was notified last has them.
+    /// Entries of the session, as last sent to a realm.
     pub session: Vec<Value>,
 }
 
@@ -57,9 +58,9 @@ pub struct Outcome {
 pub struct RealmState {
     /// The extension of the realm.
     pub realm: ExtensionId,
-    /// Its last turn.
+    /// Sequence number of the last turn.
     pub seq: Seq,
-    /// Timers that are armed, and whether they repeat themselves.
+    /// Armed timers; `true` for an interval.
     pub timers: BTreeMap<TimerId, bool>,
     /// Asynchronous hostcalls without a final answer: id and method.
     pub calls: Vec<(CallId, String)>,
@@ -74,32 +75,32 @@ pub struct Replay<'a, R> {
     /// Module sets by digest.
     modules: BTreeMap<String, Arc<Verified>>,
     lines: Lines,
-    /// Realms that are not run.
+    /// Realms that are skipped.
     without: BTreeSet<RealmNumber>,
-    /// The first tick whose use of fuel and jobs is compared.
+    /// First tick whose consumed fuel and jobs are compared.
     usage_from: u64,
     outcome: Outcome,
 }
 
-/// A record of the turn that is being gathered.
+/// A record of the turn that is being collected.
 struct Step {
     number: u64,
     event: Event,
     line: Vec<u8>,
 }
 
-/// One realm of the tape.
+/// Replays one realm of the tape.
 struct Player {
     realm: Option<Box<dyn Realm>>,
     state: RealmState,
     turn: Vec<Step>,
-    /// Entries of the session of which the realm was notified.
+    /// Entries of the session that the realm was notified of.
     entries: Vec<Json>,
-    /// The record of its latest notification.
+    /// Number of the record of the latest notification.
     notified_at: u64,
 }
 
-/// Lists the reasons for which a replay refuses the build; empty when it is the same.
+/// Returns the differences between the recording build and this one; empty if the builds are the same.
 fn build_differences(header: &TapeHeader, services: &dyn ReplayServices) -> Vec<String> {
     let (engine, modules) = (services.engine(), services.host_modules());
     let build = |engine: &EngineBuild| {
@@ -118,11 +119,11 @@ fn build_differences(header: &TapeHeader, services: &dyn ReplayServices) -> Vec<
     differences
 }
 
-/// Returns the realms that ended before a tick: a replay from there on does without them.
+/// Returns the realms that ended before a tick. A replay from that tick on does not need them.
 ///
 /// # Errors
 ///
-/// The tape cannot be read. One that was cut off is read as far as it is good.
+/// Fails if the tape cannot be read. A tape that was cut off is read as far as it is valid.
 pub fn ended_before(tape: &mut TapeReader<impl Read>, tick: u64) -> Result<BTreeSet<RealmNumber>, TapeError> {
     let (mut ended, mut now) = (BTreeSet::new(), 0);
     for record in tape {
@@ -142,11 +143,11 @@ pub fn ended_before(tape: &mut TapeReader<impl Read>, tick: u64) -> Result<BTree
 }
 
 impl<'a, R: Read> Replay<'a, R> {
-    /// Begins with a tape whose header was read.
+    /// Creates a replay of a tape whose header was read.
     ///
     /// # Errors
     ///
-    /// [`ReplayError::Build`] for a tape of another build, unless it is accepted.
+    /// Fails with [`ReplayError::Build`] for a tape of another build, unless the options accept it.
     pub fn new(
         tape: TapeReader<R>,
         services: &'a dyn ReplayServices,
@@ -170,30 +171,30 @@ impl<'a, R: Read> Replay<'a, R> {
         let (players, modules) = (BTreeMap::new(), BTreeMap::new());
         let lines = Lines::new(!differences.is_empty());
         let without = BTreeSet::new();
-        // Another engine or other modules of pi take other numbers of jobs and polls for the same outputs.
+        // With another engine or other modules of pi, the same outputs take different numbers of jobs and polls.
         let usage_from = if differences.is_empty() { 0 } else { u64::MAX };
         Ok(Self { tape, services, options, players, modules, lines, without, usage_from, outcome })
     }
 
-    /// Leaves realms out: their turns count as skipped.
+    /// Skips these realms. Their turns count as skipped.
     #[must_use]
     pub fn without(mut self, realms: BTreeSet<RealmNumber>) -> Self {
         self.without = realms;
         self
     }
 
-    /// Compares what turns consumed from this tick on only.
+    /// Compares the resources that turns consume only from this tick on.
     pub(crate) fn usage_from(mut self, tick: u64) -> Self {
         self.usage_from = self.usage_from.max(tick);
         self
     }
 
-    /// Plays the tape to its end, to the turn that the options name, or to the first difference.
+    /// Replays the tape to its end, to the tick that the options name, or to the first difference.
     ///
     /// # Errors
     ///
-    /// The tape cannot be read, or a realm of it cannot be made. A tape that was cut off is played as far as it is good,
-    /// and that is not an error.
+    /// Fails if the tape cannot be read, or if a realm cannot be created. A tape that was cut off is replayed as far as it is
+    /// valid, which is not an error.
     pub fn run(mut self) -> Result<Outcome, ReplayError> {
         loop {
             let record = match self.tape.next() {
@@ -236,7 +237,7 @@ impl<'a, R: Read> Replay<'a, R> {
         };
         self.outcome.recorded_us = self.outcome.recorded_us.max(now.map_or(0, |now| now.elapsed_us));
         if self.without.contains(&realm) {
-            // Counted where they begin, as an index counts those that are passed over.
+            // Ticks are counted where they begin, like skipped ones in an index.
             let begun = u64::from(event.begins_tick());
             self.outcome.ticks += begun;
             self.outcome.skipped += begun;
@@ -256,20 +257,20 @@ impl<'a, R: Read> Replay<'a, R> {
             self.players.insert(realm, Player { realm: None, state, turn, entries, notified_at: 0 });
             self.outcome.realms += 1;
         }
-        // The reader has seen to it that every realm was opened.
+        // The reader has checked that every realm was opened.
         let Some(player) = self.players.get_mut(&realm) else { return Ok(()) };
         player.turn.push(step);
         if ends_turn { self.play(realm) } else { Ok(()) }
     }
 
-    /// Plays a turn whose end was read.
+    /// Replays a turn whose end was read.
     fn play(&mut self, number: RealmNumber) -> Result<(), ReplayError> {
         let player = self.players.get_mut(&number).expect("a turn is gathered in its player");
         let mut turn = std::mem::take(&mut player.turn);
         let Some(end) = turn.pop() else { return Ok(()) };
         self.outcome.ticks += turn.iter().filter(|step| step.event.begins_tick()).count() as u64;
         if matches!(end.event, Event::Termination(_)) {
-            // A turn that was stopped from outside stops elsewhere each time: the turn is not entered.
+            // A turn that was stopped from outside would stop at another point each time, so it is not entered.
             player.realm = None;
             self.outcome.skipped += u64::from(!turn.is_empty());
             return Ok(());
@@ -335,7 +336,7 @@ impl<'a, R: Read> Replay<'a, R> {
     }
 }
 
-/// Runs deliveries one after the other; what several come to together is one yield, as the recording has it.
+/// Runs deliveries in sequence and joins their yields, as in the recording.
 fn run_all(
     realm: Option<&mut (dyn Realm + '_)>,
     deliveries: Vec<Delivery>,
@@ -387,7 +388,7 @@ struct RecordedReplies<'a> {
     lines: &'a Lines,
     calls: Vec<(&'a Step, Option<&'a SyncReply>)>,
     next: usize,
-    /// The first call that was not made as recorded: its index, the record, and how it differs.
+    /// First call that differs from the recording: its index, the record, and the difference.
     difference: Option<(usize, u64, Difference)>,
     now: Now,
 }
@@ -412,7 +413,7 @@ impl<'a> RecordedReplies<'a> {
         Self { realm, lines, calls, next: 0, difference: None, now }
     }
 
-    /// Returns a recorded call that was not made.
+    /// Returns the first recorded call that was not made.
     fn left_over(&self) -> Option<Difference> {
         let (step, _) = self.calls.get(self.next)?;
         compare(Some(&step.line), None)
@@ -448,7 +449,7 @@ impl SyncHost for RecordedReplies<'_> {
 }
 
 impl Player {
-    /// Applies a change of the session's entries that a record has.
+    /// Applies the change of the session's entries in a record.
     fn take_entries(&mut self, step: &Step) {
         let state = match &step.event {
             Event::Delivery(delivery) => delivery.state.as_ref(),

@@ -1,4 +1,4 @@
-//! The surroundings of a replay: the engine, the modules and the realms that are not on the tape, and the reasons to refuse a tape.
+//! Defines what a replay needs in addition to the tape (engine, modules and realms), and the reasons to reject a tape.
 
 use crate::error::TapeError;
 use crate::modules::{ModuleError, code_digest, compile_sources};
@@ -14,29 +14,29 @@ use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
 
-/// Maximum memory of a realm that a tape may ask for; `max_memory_mb` of a session may be more.
+/// Maximum memory of a realm on a tape, in bytes; `max_memory_mb` of a session may be larger.
 const MAX_MEMORY: u64 = 16 << 30;
 
-/// Least stack of a realm.
+/// Minimum stack of a realm, in bytes.
 const LEAST_STACK: u64 = 256 << 10;
 
-/// Gives a replay the things that are not on the tape.
+/// Provides what a replay needs in addition to the tape.
 pub trait ReplayServices {
-    /// Returns the engine that runs realms here.
+    /// Returns the engine that runs the realms.
     fn engine(&self) -> EngineBuild;
 
-    /// Returns the digest of the host modules here, see [`code_digest`](crate::code_digest).
+    /// Returns the digest of this build's host modules, see [`code_digest`](crate::code_digest).
     fn host_modules(&self) -> String;
 
-    /// Returns the modules that are played in the place of an extension's own. `None`: those of the tape.
+    /// Returns the modules that replace an extension's recorded modules; `None` keeps those of the tape.
     fn replacement(&self, _recorded: &ModuleSet) -> Option<Arc<Verified>> {
         None
     }
 
-    /// Returns modules that come with pi. `None` when this pi has none of that name.
+    /// Returns modules that come with pi; `None` if this pi has no module set of that name.
     fn modules(&self, modules: &ModuleSet) -> Option<Arc<Verified>>;
 
-    /// Reads the source maps of an extension's modules, for [`locate`](crate::locate).
+    /// Returns the source maps of an extension's modules, for [`locate`](crate::locate).
     fn positions(&self, _artifact: &Artifact) -> Option<Box<dyn PositionMap>> {
         None
     }
@@ -45,7 +45,7 @@ pub trait ReplayServices {
     ///
     /// # Errors
     ///
-    /// Why there is none.
+    /// Fails with the reason why the realm cannot be opened.
     fn open(
         &self,
         options: &RealmOptions,
@@ -58,24 +58,24 @@ pub trait ReplayServices {
 /// Options of a replay.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReplayOptions {
-    /// Stops after the tick of this number.
+    /// Number of the tick after which the replay stops; `None` replays the whole tape.
     pub until: Option<u64>,
-    /// Compares from the tick of this number on.
+    /// Number of the tick from which on outputs are compared; `None` compares all.
     pub from: Option<u64>,
-    /// Replays although engine or host modules are others than those of the recording.
+    /// Whether to replay a tape whose engine or host modules differ from this build's.
     pub accept_build: bool,
 }
 
-/// Why a tape is not replayed.
+/// Reason why a tape cannot be replayed.
 #[derive(Debug)]
 pub enum ReplayError {
     /// The tape cannot be read.
     Tape(TapeError),
-    /// Engine or host modules are others.
+    /// The engine or the host modules differ from those of the recording. Contains the differences.
     Build(Vec<String>),
-    /// Modules of a realm cannot be had.
+    /// Modules of a realm are not available.
     Modules(ModuleError),
-    /// A realm of the tape has limits that no session of ours has.
+    /// A realm of the tape has limits that no session has.
     Limits,
     /// A realm cannot be opened.
     Open(String),
@@ -133,19 +133,19 @@ impl From<ModuleError> for ReplayError {
     }
 }
 
-/// Returns whether a session of ours may have these limits: a tape comes from anywhere, and must not take this machine.
+/// Returns whether a session may have these limits. A tape may come from anywhere, and must not exhaust this machine.
 pub(crate) fn are_usual(limits: &Limits) -> bool {
     let usual = Limits::default();
     limits.jobs <= usual.jobs
         && limits.fuel <= usual.fuel
         && limits.stream_fuel <= usual.stream_fuel
         && limits.timers <= usual.timers
-        // 0 is without a limit.
+        // A stack of 0 bytes would mean no limit.
         && (LEAST_STACK..=usual.stack_bytes).contains(&limits.stack_bytes)
         && limits.memory_bytes <= MAX_MEMORY
 }
 
-/// Returns the modules of a realm: the replacement of an extension's own, those of the tape, those that come with pi.
+/// Returns the modules of a realm: a replacement, the modules of the tape, or modules that come with pi.
 pub(crate) fn modules_of<R: Read>(
     opening: &Opening,
     tape: &TapeReader<R>,

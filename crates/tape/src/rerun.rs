@@ -1,11 +1,11 @@
-//! Running the inputs of a tape through an extension that changed.
+//! Runs the inputs of a tape through an extension that has changed.
 //!
-//! A [`Replay`](crate::Replay) ends at the first difference. A rerun continues: it aligns the outputs of each turn with the recorded
-//! ones, reports those that changed, and hands later inputs to the calls, timers and functions that stand for the recorded ones.
-//! An input for which the extension no longer has a receiver is left out. A call that was not recorded gets the answer of an
-//! equal one, where there is one; otherwise a synchronous call fails, and an asynchronous one stays without an answer.
+//! A [`Replay`](crate::Replay) ends at the first difference. A rerun continues: it aligns the outputs of each turn with the
+//! recorded ones, reports those that changed, and delivers later inputs to the counterparts of the recorded calls, timers and
+//! functions. An input for which the extension no longer has a receiver is left out. A call that was not recorded gets the answer
+//! of an equal call if there is one; otherwise a synchronous call fails, and an asynchronous one gets no answer.
 //!
-//! The consumption of a turn is no output. Realms of other extensions are not run.
+//! The resources that a turn consumes are not compared. Realms of other extensions are not run.
 
 mod change;
 mod script;
@@ -37,18 +37,18 @@ use std::time::Duration;
 
 pub use change::{Change, Changes};
 
-/// Maximum wait at a time for a realm in another process.
+/// Maximum duration of a single wait for a realm in another process.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Maximum number of changes that are kept; the rest is counted.
+/// Maximum number of changes that are kept; further ones are only counted.
 const MAX_CHANGES: usize = 200;
 
-/// Reports the outputs of an extension that changed since the tape was recorded. `services` say which extension it is, by
-/// [`ReplayServices::replacement`]. Its realms run in this thread, whose time zone has to be the recorded one.
+/// Reports the outputs of an extension that changed since the tape was recorded. The extension is the one for which `services`
+/// return a [`ReplayServices::replacement`]. Its realms run in this thread, whose time zone has to be the recorded one.
 ///
 /// # Errors
 ///
-/// The tape cannot be read, or a realm of it cannot be made.
+/// Fails if the tape cannot be read, or if a realm cannot be created.
 pub fn changes<R: Read>(tape: TapeReader<R>, services: &dyn ReplayServices) -> Result<Changes, ReplayError> {
     let latest = Latest::default();
     let traced = Traced::new(services, &latest);
@@ -57,11 +57,11 @@ pub fn changes<R: Read>(tape: TapeReader<R>, services: &dyn ReplayServices) -> R
         .map(|(changes, _)| changes)
 }
 
-/// Writes the tape that the extension makes of the inputs now, to `out`; a replay of it is equal.
+/// Runs the extension with the inputs of a tape, and writes the resulting tape to `out`. Replaying that tape shows no difference.
 ///
 /// # Errors
 ///
-/// As [`changes`], and those of `out`.
+/// As [`changes`]; also fails if `out` cannot be written.
 pub fn rerecord<R: Read, W: Write>(
     tape: TapeReader<R>,
     services: &dyn ReplayServices,
@@ -70,9 +70,9 @@ pub fn rerecord<R: Read, W: Write>(
     written(tape, services, out, RerunInputs::OfReplaced).map(|(_, out)| out)
 }
 
-/// Writes the tape that all extensions of a tape make of its inputs without those of some ticks. Returns it and the number of
-/// inputs that were left out, those counted for which nothing waits any more. The opening of a realm and the loading of
-/// an entry stay.
+/// Runs all extensions of a tape with its inputs except those of some ticks, and writes the resulting tape to `out`. Returns
+/// `out` and the number of inputs that were left out, including later inputs without a receiver. The opening of a realm and the
+/// loading of an entry are never left out.
 ///
 /// # Errors
 ///
@@ -100,11 +100,11 @@ fn written<R: Read, W: Write>(
     Ok((changes, writer.expect("it was given one").finish()?))
 }
 
-/// The inputs that are run.
+/// Selects the inputs that are run.
 enum RerunInputs {
-    /// Those of the extension that is replaced.
+    /// Inputs of the extension that is replaced.
     OfReplaced,
-    /// Those of all extensions but for some ticks.
+    /// Inputs of all extensions, except those of these ticks.
     Without(Vec<RangeInclusive<u64>>),
 }
 
@@ -124,28 +124,28 @@ struct Rerun<'a, R, W: Write> {
 struct TurnInputs {
     opened: Option<Opening>,
     deliveries: Vec<Delivery>,
-    /// Sequence number and name of the last one.
+    /// Sequence number and name of the last input.
     seq: Seq,
     input: String,
 }
 
 /// One realm of the tape.
 enum RerunRealm {
-    /// Of another extension: its records are passed on.
+    /// A realm of another extension, whose records are copied.
     Other,
-    /// Of the extension.
+    /// A realm of the extension that is run.
     Own(Box<OwnRealm>),
 }
 
 struct OwnRealm {
     id: ExtensionId,
     realm: Option<Box<dyn Realm>>,
-    /// Events of the turn that is gathered, with the number of their tick.
+    /// Events of the turn that is being collected, with the numbers of their ticks.
     turn: Vec<(u64, Event)>,
     names: Names,
-    /// Answers of synchronous calls by what was asked.
+    /// Answers of synchronous calls, by request.
     answers: BTreeMap<String, HostResult>,
-    /// State that inputs brought which were left out.
+    /// State changes of inputs that were left out.
     state: Option<StateDelta>,
 }
 
@@ -214,7 +214,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
                 Ok(())
             }
             Some(RerunRealm::Other) => self.write(realm, what),
-            // The reader has seen to it that every realm was opened.
+            // The reader has checked that every realm was opened.
             None => Ok(()),
         }
     }
@@ -226,7 +226,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         }
     }
 
-    /// Passes the sources of another extension on.
+    /// Copies the sources of another extension.
     fn copy_sources(&mut self, opening: &Opening) -> Result<(), ReplayError> {
         let Some(out) = &mut self.out else { return Ok(()) };
         for digest in opening.modules.iter().filter_map(|set| set.source.as_ref()) {
@@ -243,7 +243,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         let recorded = match turn.pop() {
             Some((_, Event::Termination(reason))) => return self.pass_stopped(number, own, turn, &reason),
             Some((_, Event::Yield(recorded))) => recorded,
-            // The end of a turn is one of these two.
+            // A turn ends with a yield or a termination.
             _ => return Ok(()),
         };
         self.found.ticks += 1;
@@ -281,7 +281,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         }
     }
 
-    /// Passes on a turn that was stopped from outside. It is not entered.
+    /// Copies a turn that was stopped from outside without running it.
     fn pass_stopped(
         &mut self,
         number: RealmNumber,
@@ -299,7 +299,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         self.write(number, EventRef::Termination(reason))
     }
 
-    /// Returns the inputs of a turn with the ids of the extension as it is now. Counts those without a receiver.
+    /// Translates the inputs of a turn to the ids of the changed extension. Counts inputs without a receiver.
     fn inputs_of(&mut self, turn: Vec<(u64, Event)>, own: &mut OwnRealm) -> TurnInputs {
         let mut inputs =
             TurnInputs { opened: None, deliveries: Vec::new(), seq: Seq::default(), input: "open".to_owned() };
@@ -324,7 +324,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         inputs
     }
 
-    /// Opens a realm with the modules that are run now.
+    /// Opens a realm with the modules of the changed extension.
     fn boot(
         &mut self,
         number: RealmNumber,
@@ -347,7 +347,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         Ok(booted)
     }
 
-    /// Hands the inputs of a turn in, until the realm ends. Returns the joined yields; `None` when nothing was run.
+    /// Delivers the inputs of a turn until the realm ends. Returns the joined yields; `None` if no input was run.
     fn deliver(
         &mut self,
         number: RealmNumber,
@@ -382,7 +382,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         Ok(done)
     }
 
-    /// Returns whether the caller wants an input left out.
+    /// Returns whether an input is in a tick that the caller leaves out.
     fn is_cut(&self, tick: u64, task: &Task) -> bool {
         let is_load = matches!(task, Task::Message(message) if matches!(message.as_ref(), Message::Load(_)));
         match &self.inputs {
@@ -406,7 +406,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
         Ok(())
     }
 
-    /// Names the modules that were run in the place of the recorded ones.
+    /// Replaces the recorded modules in an opening by those that were run.
     fn describe(&mut self, opening: &mut Opening, run: &[Arc<Verified>]) -> Result<(), ReplayError> {
         let Some(out) = &mut self.out else { return Ok(()) };
         for (set, modules) in opening.modules.iter_mut().zip(run) {
@@ -476,17 +476,17 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
     }
 }
 
-/// The turn of a change.
+/// Position of a change: its turn.
 struct TurnSite {
     tick: u64,
     id: ExtensionId,
     seq: Seq,
     input: String,
-    /// Macrotasks that were run.
+    /// Number of macrotasks that were run.
     deliveries: usize,
 }
 
-/// Names a macrotask.
+/// Returns the name of a macrotask.
 pub(crate) fn name(task: &Task) -> String {
     let message = match task {
         Task::Stream(_) => return "stream".to_owned(),
@@ -507,7 +507,7 @@ pub(crate) fn name(task: &Task) -> String {
     }
 }
 
-/// Returns the first registration that differs.
+/// Returns the index of the first registration that differs.
 fn changed_registration(left: &Value, right: &Value) -> Option<usize> {
     let of = |value: &Value| value.pointer("/payload/registrations").and_then(Value::as_array).cloned();
     let (left, right) = (of(left)?, of(right)?);
@@ -535,7 +535,7 @@ impl OwnRealm {
         }
     }
 
-    /// Returns the state of an input, merged after that of the omitted inputs before it.
+    /// Returns the state changes of an input, merged with those of omitted inputs before it.
     fn with_state(&mut self, state: Option<StateDelta>) -> Option<StateDelta> {
         match (self.state.take(), state) {
             (Some(before), Some(state)) => Some(merged(before, state)),
@@ -563,7 +563,7 @@ pub(crate) fn merged(mut before: StateDelta, state: StateDelta) -> StateDelta {
 }
 
 impl Names {
-    /// Returns an input with the ids of the replay; `None` when nothing waits for it any more.
+    /// Translates the ids in an input to those of the replay; `None` if nothing waits for the input.
     fn translate(&self, mut delivery: Delivery) -> Option<Delivery> {
         let Task::Message(message) = &mut delivery.task else { return Some(delivery) };
         match message.as_mut() {

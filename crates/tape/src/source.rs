@@ -1,10 +1,10 @@
-//! The position in the extension's source behind the first difference of a replay.
+//! Finds the position in the extension's source that caused the first difference of a replay.
 //!
-//! A tape has no stacks: they cost too much while a session runs. So a replay that found a difference is played once more, in
-//! realms of this thread that keep the stack of each call and message ([`pijs_engine::Trace`]), up to the same difference.
-//! The code that made the differing output is the innermost frame in the extension's source. Where there is none, as in the
-//! answer that our runtime sends for a handler, the turn itself says what ran in it: the handler, named by where it was registered, or the statement
-//! that armed the timer or made the call whose answer came.
+//! A tape has no stacks, because recording them would slow a session down too much. So after a replay has found a difference, it
+//! runs again up to that difference, in realms of this thread that keep the stack of each call and message
+//! ([`pijs_engine::Trace`]). The position is the innermost frame in the extension's source. If there is none, for example in the
+//! answer that the runtime sends for a handler, the input of the turn determines the position: the registration of the handler,
+//! or the statement that armed the timer or made the call.
 
 use crate::compare::{Divergence, OutputSite};
 use crate::reader::TapeReader;
@@ -26,10 +26,10 @@ use std::io::Read;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Finds the position behind a difference that a replay of the same tape, with the same services, came to.
+/// Returns the position that caused a difference. The difference must come from a replay of the same tape with the same services.
 ///
-/// `None` when the code is unknown: nothing of the extension ran, the difference is in what realms of this thread do not
-/// share with those of the replay, or the services have no maps.
+/// `None` if the position is unknown: no code of the extension ran, the difference does not occur in realms of this thread, or
+/// the services have no source maps.
 pub fn locate<R: Read>(
     tape: TapeReader<R>,
     services: &dyn ReplayServices,
@@ -109,7 +109,7 @@ impl ReplayServices for Traced<'_> {
     }
 }
 
-/// The realm as the replay has it.
+/// A realm that the replay owns and the tracer can read.
 struct SharedRealm {
     realm: Rc<RefCell<TracedRealm>>,
     latest: Latest,
@@ -161,17 +161,17 @@ pub(crate) struct TracedRealm {
     engine: EngineRealm,
     map: Option<Box<dyn PositionMap>>,
     turns: Vec<Turn>,
-    /// Stacks of the code that armed a timer.
+    /// Stacks of the code that armed each timer.
     timers: BTreeMap<TimerId, String>,
-    /// Stacks of the code that made a call.
+    /// Stacks of the code that made each call.
     calls: BTreeMap<CallId, String>,
-    /// Stacks of the code that handed a function out.
+    /// Stacks of the code that passed each function to the host.
     functions: BTreeMap<Handle, String>,
 }
 
-/// One macrotask.
+/// A traced macrotask.
 struct Turn {
-    /// `None` for the opening of the realm.
+    /// The task; `None` for the opening of the realm.
     task: Option<Task>,
     trace: Trace,
     messages: Vec<Message>,
@@ -192,7 +192,7 @@ impl TracedRealm {
         self.turns.push(Turn { task, trace, messages: done.messages.clone(), stream: done.stream.clone() });
     }
 
-    /// Returns the position behind an output of the latest turn, which had so many macrotasks.
+    /// Returns the position that caused an output of the latest turn, which had `deliveries` macrotasks.
     pub(crate) fn position(&self, deliveries: usize, output: OutputSite) -> Option<SourcePosition> {
         let first = self.turns.len().saturating_sub(deliveries.max(1));
         match output {
@@ -220,7 +220,7 @@ impl TracedRealm {
             thrown.and_then(|stack| self.innermost(Some(stack), Relation::Thrown))
         })
         .or_else(|| {
-            // Registrations of one load go out together, after all of them were made.
+            // The registrations of one load are sent together, after all of them were made.
             let Message::Register(register) = &turns[at].messages[left] else { return None };
             let written = serde_json::to_value(register.registrations.get(registration?)?).ok()?;
             self.of_handle(handle_in(&written)?)
@@ -239,7 +239,7 @@ impl TracedRealm {
         })
     }
 
-    /// Returns the code that the turn ran.
+    /// Returns the position of the code that the turn ran.
     fn of_turn(&self, first: usize) -> Option<SourcePosition> {
         let Some(Task::Message(message)) = self.turns.get(first)?.task.as_ref() else { return None };
         match message.as_ref() {

@@ -3,20 +3,20 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A position in the source of an extension, and how it is related to an output.
+/// A position in the source of an extension, and how it relates to an output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourcePosition {
     /// Path inside the package.
     pub file: String,
-    /// 1-based.
+    /// Line, from 1.
     pub line: u32,
-    /// 1-based.
+    /// Column, from 1.
     pub column: u32,
-    /// How it is related to the output.
+    /// Relation of the position to the output.
     pub of: Relation,
 }
 
-/// How a position in the source is related to an output.
+/// Relation of a source position to an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
@@ -24,9 +24,10 @@ pub enum Relation {
     Statement,
     /// The code at the position threw the error that is the output.
     Thrown,
-    /// The output came from the function that is registered at the position; where inside is not known.
+    /// The output was made in the function that is registered at the position; the exact statement is unknown.
     Function,
-    /// The output came after the code at the position, which had armed a timer or made a call.
+    /// The output was made after a timer fired or a call was answered; the code at the position had armed the timer or made the
+    /// call.
     After,
 }
 

@@ -1,8 +1,7 @@
-//! A tape as spans of time, for the tools that show traces: Chrome's trace event format, and OpenTelemetry JSON.
+//! Converts a tape to time spans for trace viewers: Chrome's trace event format, and OpenTelemetry JSON.
 //!
-//! A span is a realm, a turn of it, a hostcall or a timer. Times are those of the tape. It has the time at which a turn begins and
-//! at which each synchronous call was answered; how long the computation behind that took it does not say, so a turn ends with the
-//! last of these.
+//! A span is a realm, a turn, a hostcall or a timer. A tape has the times at which a turn began and each synchronous call was
+//! answered, but not the duration of the computation after them. So the end of a turn's span is the last of these times.
 
 use crate::error::TapeError;
 use crate::header::TapeHeader;
@@ -17,10 +16,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// Hexadecimal digits of a trace id.
+/// Number of hexadecimal digits of a trace id.
 const TRACE_ID: usize = 32;
 
-/// The work of the extensions of a tape, in spans of time.
+/// The work of a tape's extensions, as time spans.
 #[derive(Debug, Clone)]
 pub struct Spans {
     header: TapeHeader,
@@ -28,24 +27,24 @@ pub struct Spans {
     spans: Vec<Span>,
 }
 
-/// A piece of time on a tape.
+/// A time span on a tape.
 #[derive(Debug, Clone)]
 pub struct Span {
-    /// The realm it belongs to.
+    /// Number of the span's realm.
     pub realm: RealmNumber,
-    /// Index of the span in which it began.
+    /// Index of the span in which this one began; `None` for a realm.
     pub parent: Option<usize>,
-    /// Its kind.
+    /// Kind of the span.
     pub kind: SpanKind,
     /// Name of the delivery or call.
     pub name: String,
-    /// Its beginning.
+    /// Time at which the span begins.
     pub start: Now,
-    /// Its end.
+    /// Time at which the span ends.
     pub end: Now,
-    /// Everything else that is known of it: `tick`, `capability`, `error`, ...
+    /// Additional data: `tick`, `capability`, `error`, ...
     pub attributes: Map<String, Value>,
-    /// Whether it failed.
+    /// Whether the turn or call failed.
     pub is_error: bool,
 }
 
@@ -56,7 +55,7 @@ pub enum SpanKind {
     Realm,
     /// A turn.
     Turn,
-    /// A synchronous call: it lies in its turn.
+    /// A synchronous call, which begins and ends inside its turn.
     Call,
     /// A call or a timer that ends in a later turn.
     Pending,
@@ -94,16 +93,16 @@ impl Spans {
         &self.realms
     }
 
-    /// Iterates the spans in the order in which they began.
+    /// Iterates over the spans in the order in which they began.
     pub fn iter(&self) -> impl Iterator<Item = &Span> {
         self.spans.iter()
     }
 
-    /// Reads a tape to its end. One that was cut off is read as far as it is good.
+    /// Reads a tape to its end. A tape that was cut off is read as far as it is valid.
     ///
     /// # Errors
     ///
-    /// A tape that is damaged elsewhere.
+    /// Fails if the tape is damaged in any other way.
     pub fn of(tape: &mut TapeReader<impl Read>) -> Result<Self, TapeError> {
         let mut spans = Self { header: tape.header().clone(), realms: BTreeMap::new(), spans: Vec::new() };
         let mut open: BTreeMap<RealmNumber, OpenRealm> = BTreeMap::new();
@@ -155,7 +154,7 @@ impl Spans {
             }
             Event::Delivery(delivery) => {
                 state.now = delivery.now;
-                // Deltas that passed together are one turn.
+                // Deltas that passed together form a single turn.
                 let turn = match state.turn {
                     Some(turn) => turn,
                     None => self.begin(realm, Some(state.root), SpanKind::Turn, name(&delivery.task), delivery.now),
@@ -191,7 +190,7 @@ impl Spans {
         self.end(state.root, state.now);
     }
 
-    /// Ends what waited for an input.
+    /// Ends the span of a call or timer when its input arrives.
     fn arrived(&mut self, state: &mut OpenRealm, task: &Task) {
         let Task::Message(message) = task else { return };
         match message.as_ref() {
@@ -276,7 +275,7 @@ impl Spans {
         json!({ "traceEvents": events, "displayTimeUnit": "ms", "otherData": { "pi": self.header.pi } })
     }
 
-    /// Returns the document that collectors of OpenTelemetry take (`ExportTraceServiceRequest` as JSON).
+    /// Returns the document that OpenTelemetry collectors accept (`ExportTraceServiceRequest` as JSON).
     pub fn otel(&self) -> Value {
         let header = serde_json::to_vec(&self.header).unwrap_or_default();
         let digest = digest(&header);
@@ -313,7 +312,7 @@ impl Spans {
     }
 }
 
-/// Returns the name of a call, such as `fs readFile`: the connector, and the operation where there are several.
+/// Returns the name of a call, such as `fs readFile`: the connector, and the operation if the connector has several.
 fn call_name(call: &HostCall) -> String {
     match call.params.get("op").and_then(Value::as_str) {
         Some(op) => format!("{} {op}", call.method),
@@ -321,7 +320,7 @@ fn call_name(call: &HostCall) -> String {
     }
 }
 
-/// Nanoseconds since 1970, as the text that the format wants for whole numbers of 64 bits.
+/// Returns nanoseconds since 1970 as text, which is how the format represents 64-bit integers.
 fn nanoseconds(epoch_ms: u64, now: Now) -> String {
     (u128::from(epoch_ms) * 1_000_000 + u128::from(now.elapsed_us) * 1_000).to_string()
 }

@@ -1,4 +1,4 @@
-//! Counts the content of a tape.
+//! Counts the records of a tape.
 
 use crate::agent_record::AgentRecord;
 use crate::error::TapeError;
@@ -11,18 +11,18 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// The content of a tape, counted.
+/// Counts of a tape's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Realms in the order in which they were opened.
     pub realms: Vec<RealmSummary>,
-    /// Turns of all realms.
+    /// Number of turns, over all realms.
     pub ticks: u64,
-    /// Records, the header counted.
+    /// Number of records, including the header.
     pub records: u64,
     /// Microseconds from the first turn to the last record.
     pub duration_us: u64,
-    /// Records by kind and, for deliveries and calls, by what they deliver and call.
+    /// Numbers of records by kind; deliveries and calls are counted by message type and capability.
     pub kinds: Vec<KindCount>,
     /// Whether the recording ended by itself.
     pub complete: bool,
@@ -35,11 +35,11 @@ pub struct RealmSummary {
     pub realm: RealmNumber,
     /// The extension of the realm.
     pub extension: ExtensionId,
-    /// Its turns.
+    /// Number of the realm's turns.
     pub ticks: u64,
-    /// Why it ended, if it did.
+    /// Reason why the realm ended; `None` if it did not.
     pub ended: Option<String>,
-    /// The digest of its turns.
+    /// Digest of all turns of the realm.
     pub digest: String,
 }
 
@@ -53,11 +53,11 @@ pub struct KindCount {
 }
 
 impl Summary {
-    /// Reads a tape to its end. A tape that was cut off is counted as far as it is good.
+    /// Reads a tape to its end. A tape that was cut off is counted as far as it is valid.
     ///
     /// # Errors
     ///
-    /// A tape that is damaged elsewhere.
+    /// Fails if the tape is damaged in any other way.
     pub fn of(tape: &mut TapeReader<impl Read>) -> Result<Self, TapeError> {
         let mut realms: BTreeMap<RealmNumber, RealmSummary> = BTreeMap::new();
         let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
@@ -107,7 +107,7 @@ impl Summary {
     }
 }
 
-/// Returns the kind of a record, and what it is about.
+/// Returns the kind of a record, with its message type or capability.
 fn name(event: &Event) -> String {
     let about = match event {
         Event::Delivery(delivery) => match &delivery.task {
@@ -126,7 +126,7 @@ fn name(event: &Event) -> String {
     format!("{} {about}", event.kind())
 }
 
-/// Returns the type of a message as it is written.
+/// Returns the type of a message as written in JSON.
 fn type_of(message: &Message) -> String {
     let written = serde_json::to_value(message).unwrap_or_default();
     written.get("type").and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! From what crosses the wires to lines, and from lines to blocks.
+//! Encodes messages on wires as lines, and writes lines as blocks.
 
 use crate::agent_record::AgentRecord;
 use crate::block::{self, Chain};
@@ -14,17 +14,17 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-/// Bytes of lines after which a block is written: what is repeated nearby is found, and a reader from the middle unpacks
-/// little in vain.
+/// Size in bytes of the lines of a block. Large enough for compression to find repetitions, and small enough that a reader that
+/// seeks unpacks little in vain.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Makes lines of what crosses the wires of all realms of a session.
+/// Encodes the messages on the wires of all realms of a session as lines.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
-    /// Stand-ins for secrets.
+    /// Placeholders for secrets; `None` writes texts unchanged.
     substitutes: Option<Substitutes>,
     digests: BTreeMap<RealmNumber, TurnDigest>,
-    /// Digests of payloads that are on the tape.
+    /// Digests of the payloads that are already on the tape.
     blobs: BTreeSet<String>,
     turns: u64,
 }
@@ -34,7 +34,7 @@ impl Encoder {
         Self { substitutes, ..Self::default() }
     }
 
-    /// Encodes what crossed a wire: the payloads it refers to first, then its line.
+    /// Encodes a message on a wire. Returns the lines of new payloads that it refers to, then its own line.
     pub(crate) fn encode(&mut self, realm: RealmNumber, event: EventRef<'_>) -> io::Result<Vec<Vec<u8>>> {
         if let Some(substitutes) = &mut self.substitutes {
             substitutes.refresh();
@@ -58,14 +58,14 @@ impl Encoder {
         Ok(lines)
     }
 
-    /// Encodes the canonical line of what crossed a wire, without secrets.
+    /// Encodes the canonical line of a message on a wire, without secrets.
     pub(crate) fn canonical(&self, realm: RealmNumber, event: EventRef<'_>) -> io::Result<Encoded> {
         let change = |bytes: &[u8]| self.substitutes.as_ref().and_then(|known| known.bytes(bytes));
         let Encoded { line, blobs } = record::encode(realm, event, change)?;
         Ok(Encoded { line: self.without_secrets(line)?, blobs })
     }
 
-    /// Encodes what crossed a port of the agent.
+    /// Encodes a message on a port of the agent.
     pub(crate) fn agent(&mut self, mut record: AgentRecord) -> io::Result<Vec<u8>> {
         if let (Some(substitutes), Some(value)) = (&mut self.substitutes, record.value_mut()) {
             substitutes.refresh();
@@ -76,7 +76,7 @@ impl Encoder {
         Ok(record::encode_own(&Event::Agent(Box::new(record.outlined())))?)
     }
 
-    /// Writes a payload, unless it is on the tape already.
+    /// Encodes a payload; `None` if it is already on the tape.
     pub(crate) fn blob(&mut self, digest: String, bytes: &[u8]) -> io::Result<Option<Vec<u8>>> {
         if !self.blobs.insert(digest.clone()) {
             return Ok(None);
@@ -85,7 +85,7 @@ impl Encoder {
         Ok(Some(record::encode_own(&Event::Blob(blob))?))
     }
 
-    /// Returns text with stand-ins, where it has secrets.
+    /// Returns a text in which placeholders replace secrets; `None` if it has none.
     pub(crate) fn text_without_secrets(&self, text: &[u8]) -> Option<Vec<u8>> {
         self.substitutes.as_ref()?.bytes(text)
     }
@@ -107,14 +107,14 @@ impl Encoder {
             }
         }
         let changed = serde_json::to_vec(&value)?;
-        // A secret may spell a word of the format; then nothing is written, rather than the secret or nonsense.
+        // A secret may equal a word of the format. Then the write fails, because the line would contain the secret or be invalid.
         let readable = record::decode(&changed, 0, |_| Some(Vec::new()));
         readable.map_err(|_| io::Error::other("a secret of this session spells a word of the format"))?;
         Ok(changed)
     }
 }
 
-/// Gathers lines and writes them as blocks.
+/// Collects lines and writes them as blocks.
 #[derive(Debug)]
 pub(crate) struct BlockWriter<W> {
     out: W,
@@ -130,7 +130,7 @@ impl<W: Write> BlockWriter<W> {
         Self { out, chain: Chain::default(), lines: Vec::new(), records: 0, first: 1, indexer: Indexer::default() }
     }
 
-    /// Adds a line without its end. Writes a block when there is enough for one.
+    /// Adds a line without a line break. Writes a block when enough lines were collected.
     pub(crate) fn append(&mut self, line: &[u8], subject: Subject<'_>) -> io::Result<()> {
         if self.lines.len() + line.len() >= block::MAX_BYTES {
             self.flush()?;
@@ -142,7 +142,7 @@ impl<W: Write> BlockWriter<W> {
         if self.lines.len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what was gathered.
+    /// Writes the collected lines.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if self.records == 0 {
             return Ok(());
@@ -157,14 +157,14 @@ impl<W: Write> BlockWriter<W> {
         self.out.flush()
     }
 
-    /// Adds the lines that were encoded for what crossed the wire of a realm.
+    /// Adds the lines that encode a message on the wire of a realm.
     pub(crate) fn append_wire(&mut self, realm: RealmNumber, event: EventRef<'_>, lines: &[Vec<u8>]) -> io::Result<()> {
         let Some((line, payloads)) = lines.split_last() else { return Ok(()) };
         payloads.iter().try_for_each(|payload| self.append(payload, Subject::All))?;
         self.append(line, Subject::Wire(realm, event))
     }
 
-    /// Writes what was gathered, and the index.
+    /// Writes the collected lines and the index.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.flush()?;
         self.indexer.finish(&mut self.out)?;
@@ -172,8 +172,8 @@ impl<W: Write> BlockWriter<W> {
     }
 }
 
-/// Writes a tape to anything that takes bytes, on the calling thread. A session records through a
-/// [`Recorder`](crate::Recorder), which writes on a thread of its own.
+/// Writes a tape to any byte stream, on the calling thread. A session records with a [`Recorder`](crate::Recorder), which writes
+/// on a separate thread.
 ///
 /// ```
 /// use pijs_protocol::Yield;
@@ -202,11 +202,11 @@ pub struct TapeWriter<W> {
 }
 
 impl<W: Write> TapeWriter<W> {
-    /// Begins a tape: writes the header.
+    /// Begins a tape by writing the header.
     ///
     /// # Errors
     ///
-    /// The error of `out`.
+    /// Fails if `out` cannot be written.
     pub fn new(out: W, header: &TapeHeader) -> io::Result<Self> {
         let (encoder, mut blocks) = (Encoder::default(), BlockWriter::new(out));
         blocks.append(&encoder.header(header)?, Subject::All)?;
@@ -214,47 +214,47 @@ impl<W: Write> TapeWriter<W> {
         Ok(Self { encoder, blocks })
     }
 
-    /// Begins a tape that has stand-ins in the place of secrets.
+    /// Begins a tape with placeholders in place of secrets.
     ///
     /// # Errors
     ///
-    /// The error of `out`.
+    /// Fails if `out` cannot be written.
     pub fn redacting(out: W, header: &TapeHeader, substitutes: Substitutes) -> io::Result<Self> {
         let mut tape = Self::new(out, header)?;
         tape.encoder.substitutes = Some(substitutes);
         Ok(tape)
     }
 
-    /// Returns a text with substitutes for its secrets; `None` where it has none.
+    /// Returns a text in which placeholders replace secrets; `None` if it has none.
     pub(crate) fn without_secrets(&self, text: &[u8]) -> Option<Vec<u8>> {
         self.encoder.text_without_secrets(text)
     }
 
-    /// Adds what just crossed the wire of one realm.
+    /// Adds a message that just crossed the wire of a realm.
     ///
     /// # Errors
     ///
-    /// The error of `out`.
+    /// Fails if `out` cannot be written.
     pub fn append(&mut self, realm: RealmNumber, event: EventRef<'_>) -> io::Result<()> {
         let lines = self.encoder.encode(realm, event)?;
         self.blocks.append_wire(realm, event, &lines)
     }
 
-    /// Adds what just crossed a port of the agent.
+    /// Adds a message that just crossed a port of the agent.
     ///
     /// # Errors
     ///
-    /// The error of `out`.
+    /// Fails if `out` cannot be written.
     pub fn append_agent(&mut self, record: AgentRecord) -> io::Result<()> {
         let line = self.encoder.agent(record)?;
         self.blocks.append(&line, Subject::Agent)
     }
 
-    /// Adds a payload of another tape, ahead of the records that refer to it.
+    /// Adds a payload of another tape, before the records that refer to it.
     ///
     /// # Errors
     ///
-    /// The error of `out`.
+    /// Fails if `out` cannot be written.
     pub fn append_blob(&mut self, blob: &Blob) -> io::Result<()> {
         match self.encoder.blobs.insert(blob.digest.clone()) {
             true => self.blocks.append(&record::encode_own(&Event::Blob(blob.clone()))?, Subject::All),
@@ -266,16 +266,16 @@ impl<W: Write> TapeWriter<W> {
     ///
     /// # Errors
     ///
-    /// The error of `out`.
+    /// Fails if `out` cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.blocks.flush()
     }
 
-    /// Ends the tape and gives back what was written to.
+    /// Ends the tape and returns `out`.
     ///
     /// # Errors
     ///
-    /// The error of `out`.
+    /// Fails if `out` cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.blocks.append(&self.encoder.end()?, Subject::All)?;
         self.blocks.finish()?;

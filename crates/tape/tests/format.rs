@@ -1,4 +1,5 @@
-//! A tape gives back what was written, and says what is wrong with a bad one, up to which record it is good.
+//! Tests that a tape returns the records that were written, and that a bad tape is reported with the record up to which it is
+//! valid.
 
 use pijs_protocol::artifact::EngineBuild;
 use pijs_protocol::wire::{Limits, RealmOptions, StreamAnswer, Task};
@@ -40,7 +41,7 @@ fn opened(realm: RealmNumber) -> [(RealmNumber, Event); 2] {
     [(realm, Event::Open(Box::new(opening))), (realm, Event::Yield(Yield::default()))]
 }
 
-/// A tape whose two realms are open.
+/// Returns a tape with these events, on which two realms are open.
 fn write(events: &[(RealmNumber, Event)]) -> Vec<u8> {
     write_blocks(events, usize::MAX)
 }
@@ -57,7 +58,7 @@ fn write_blocks(events: &[(RealmNumber, Event)], records: usize) -> Vec<u8> {
     tape.finish().expect("memory takes everything")
 }
 
-/// Reads the records of a tape behind the opening of its realms, without payloads and the end.
+/// Returns the records of a tape after the opening of its realms, without payloads and the end record.
 fn read(bytes: &[u8]) -> Result<Vec<(RealmNumber, Event)>, TapeError> {
     let records: Vec<Record> = TapeReader::new(bytes)?.collect::<Result<_, _>>()?;
     let of_wire = |record: &Record| record.event.as_ref().is_some();
@@ -166,7 +167,7 @@ proptest! {
     }
 }
 
-/// Ten records of which several have attachments, in blocks of two.
+/// Returns a tape of ten records, several with attachments, in blocks of two.
 fn small() -> Vec<u8> {
     let result = HostResult::ok_with_bytes(CallId::from("host-1"), json!({ "$bytes": 0 }), vec![vec![1; 2_000]]);
     let message = |message| Task::Message(Box::new(message));
@@ -180,7 +181,7 @@ fn small() -> Vec<u8> {
 }
 
 #[test]
-fn a_tape_that_was_cut_off_anywhere_is_good_up_to_its_last_whole_block() {
+fn a_truncated_tape_is_valid_up_to_its_last_complete_block() {
     let bytes = small();
     let whole: Vec<Record> = TapeReader::new(bytes.as_slice()).expect("a tape").map(Result::unwrap).collect();
     let mut most = 0;
@@ -204,7 +205,7 @@ fn a_tape_that_was_cut_off_anywhere_is_good_up_to_its_last_whole_block() {
             }
             read += 1;
         }
-        // Behind the end of the recording there is only the index.
+        // After the end of the recording there is only the index.
         let is_complete = read == whole.len();
         assert_eq!(tape.is_complete(), is_complete, "cut at {cut}");
         assert!(read >= most);
@@ -216,7 +217,7 @@ fn a_tape_that_was_cut_off_anywhere_is_good_up_to_its_last_whole_block() {
 }
 
 #[test]
-fn what_is_no_tape_is_refused_with_the_record() {
+fn invalid_tapes_are_rejected_with_the_record() {
     let error = |bytes: &[u8]| TapeReader::new(bytes).expect_err("no tape");
     for foreign in [&b""[..], b"{}", b"PIJSXART", &[0; 500]] {
         assert_eq!(error(foreign).to_string(), "this is not a tape");
@@ -231,7 +232,7 @@ fn what_is_no_tape_is_refused_with_the_record() {
 }
 
 #[test]
-fn a_block_that_is_missing_or_moved_is_noticed() {
+fn a_missing_or_moved_block_is_detected() {
     let bytes = small();
     let starts: Vec<usize> =
         (0..bytes.len() - 16).filter(|at| &bytes[at + 8..at + 16] == b"PIJSTAPE").chain([bytes.len()]).collect();
@@ -246,7 +247,7 @@ fn a_block_that_is_missing_or_moved_is_noticed() {
 }
 
 #[test]
-fn a_delay_that_json_cannot_hold_is_written_as_what_the_loop_makes_of_it() {
+fn a_delay_that_json_cannot_represent_is_written_as_the_loop_treats_it() {
     let turn = |delay_ms| {
         let done = Yield { messages: vec![timer_set(1, delay_ms)], ..Yield::default() };
         vec![(REALMS[0], Event::Yield(done))]
@@ -269,7 +270,7 @@ fn equal_payloads_are_on_a_tape_once() {
 }
 
 #[test]
-fn a_record_may_be_as_deep_as_what_a_host_sends_and_no_deeper() {
+fn a_record_may_be_as_deep_as_a_host_message_and_no_deeper() {
     let call = |levels: usize| {
         let deep = (0..levels).fold(json!(1), |value, _| json!({ "x": value }));
         let call = HostCall {
@@ -289,7 +290,7 @@ fn a_record_may_be_as_deep_as_what_a_host_sends_and_no_deeper() {
     assert!(error.to_string().contains("levels deep") && error.code() == ErrorCode::InvalidRequest, "{error}");
 }
 
-/// Counts the bytes that are read.
+/// A reader that counts the bytes that are read.
 struct Counted<'a> {
     bytes: Cursor<&'a [u8]>,
     read: u64,
@@ -309,7 +310,7 @@ impl Seek for Counted<'_> {
     }
 }
 
-/// Turns of one realm, its end, then one turn of the other.
+/// Returns a tape with turns of one realm, the end of that realm, then a turn of the other realm.
 fn long() -> Vec<u8> {
     let mut events = Vec::new();
     for seq in 1..400_u32 {
@@ -340,7 +341,7 @@ fn call() -> HostCall {
 }
 
 #[test]
-fn an_index_leads_past_the_turns_of_a_realm_that_nobody_wants() {
+fn an_index_skips_the_turns_of_unwanted_realms() {
     let bytes = long();
     let index = TapeIndex::of(&mut Cursor::new(&bytes)).expect("an index").expect("there");
     assert_eq!(index.ended_before(401), BTreeSet::new(), "two realms were opened, so its end is in tick 401");
@@ -362,7 +363,7 @@ fn an_index_leads_past_the_turns_of_a_realm_that_nobody_wants() {
 }
 
 #[test]
-fn a_tape_that_was_cut_off_has_no_index_and_a_damaged_one_is_refused() {
+fn a_truncated_tape_has_no_index_and_a_damaged_one_is_rejected() {
     let bytes = small();
     let of = |bytes: &[u8]| TapeIndex::of(&mut Cursor::new(bytes));
     assert!(of(&bytes).expect("good").is_some());

@@ -1,4 +1,4 @@
-//! A recording that cannot be written ends with one notice; the session goes on.
+//! Tests that a recording that cannot be written ends with one notice, and that the session continues.
 
 use pijs_protocol::artifact::EngineBuild;
 use pijs_protocol::wire::{Limits, RealmOptions};
@@ -8,7 +8,7 @@ use pijs_tape::{Recorder, Summary, TapeHeader, TapeReader};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-/// A disk that takes so many bytes.
+/// A disk with limited space.
 #[derive(Clone)]
 struct Disk {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -28,7 +28,7 @@ impl Write for Disk {
     }
 }
 
-/// Opens realms until the tape is finished; returns it, and the notices.
+/// Opens realms until the tape is finished. Returns the tape and the notices.
 fn record(room: usize, realms: u32) -> (Vec<u8>, Vec<String>) {
     let disk = Disk { bytes: Arc::default(), room };
     let notices: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -56,12 +56,12 @@ fn record(room: usize, realms: u32) -> (Vec<u8>, Vec<String>) {
 }
 
 #[test]
-fn a_full_disk_ends_the_recording_and_what_was_written_is_good() {
+fn a_full_disk_ends_the_recording_and_keeps_a_valid_tape() {
     let (whole, notices) = record(usize::MAX, 3_000);
     assert!(notices.is_empty(), "{notices:?}");
     let summary = Summary::of(&mut TapeReader::new(whole.as_slice()).expect("a tape")).expect("a tape");
     assert!(summary.complete && summary.ticks == 3_000, "{} ticks", summary.ticks);
-    // The clock decides which lines share a block, and so a little of the size.
+    // The clock decides which lines share a block, which affects the size slightly.
     for room in [whole.len() / 3, whole.len() / 2] {
         let (bytes, notices) = record(room, 3_000);
         assert_eq!(notices.len(), 1, "{notices:?}");

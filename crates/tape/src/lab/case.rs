@@ -1,4 +1,4 @@
-//! A tape, as the lab runs it: for each realm its inputs in order, and the answers of its calls.
+//! Prepares a tape for the lab: the inputs of each realm in order, and the answers to its calls.
 
 use super::run::RunOutput;
 use crate::align::Output;
@@ -15,40 +15,40 @@ use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
 
-/// A tape, made ready for runs under many schedules.
+/// A tape, prepared for runs under many schedules.
 pub struct Case<'a> {
     pub(crate) services: &'a dyn ReplayServices,
     realms: Vec<RealmScript>,
-    /// The outputs of each extension under the schedule of zeros.
+    /// Outputs of each extension under the default schedule, by index.
     pub(crate) usual: RefCell<BTreeMap<usize, RunOutput>>,
 }
 
-/// The recording of one realm, without its order.
+/// Inputs and answers of one realm, without their timing.
 pub(crate) struct RealmScript {
     pub(crate) opening: Opening,
     pub(crate) modules: Vec<Arc<Verified>>,
     pub(crate) inputs: Vec<Input>,
-    /// Answers of synchronous calls by what was asked, in order.
+    /// Answers of synchronous calls, by request, in order.
     pub(crate) replies: BTreeMap<String, Vec<HostResult>>,
-    /// Answers of asynchronous calls by what was asked, in order; each may come in pieces.
+    /// Answers of asynchronous calls, by request, in order. Each may consist of several pieces.
     pub(crate) answers: BTreeMap<String, Vec<Vec<HostResult>>>,
 }
 
-/// Something that came from outside and is not an answer of a call.
+/// An input from outside that is not the answer to a call.
 #[derive(Clone)]
 pub(crate) struct Input {
     pub(crate) task: Task,
     pub(crate) state: Option<StateDelta>,
-    /// Answers that the extension had given before: so many it has to have given.
+    /// Number of answers that the extension must have given before the input is delivered, as in the recording.
     pub(crate) after: usize,
 }
 
-/// Why a tape is not a case for the lab.
+/// Reason why the lab cannot run a tape.
 #[derive(Debug)]
 pub enum LabError {
-    /// It cannot be replayed.
+    /// The tape cannot be replayed.
     Replay(ReplayError),
-    /// No realm of it has an input.
+    /// No realm of the tape has an input.
     Empty,
 }
 
@@ -74,9 +74,9 @@ struct Reading {
     script: RealmScript,
     state: Option<StateDelta>,
     answered: usize,
-    /// Synchronous calls of the turn, and what they asked.
+    /// Requests of the synchronous calls of the turn.
     sync: Vec<String>,
-    /// Asynchronous calls in flight: what each asked, and the pieces of its answer so far.
+    /// Asynchronous calls in flight: the request, and the pieces of the answer so far.
     flight: BTreeMap<CallId, (String, Vec<HostResult>)>,
 }
 
@@ -95,11 +95,11 @@ pub(crate) fn key(call: &HostCall) -> String {
 }
 
 impl<'a> Case<'a> {
-    /// Reads a tape. `services` say what is run: the extensions of the tape, or another one in the place of one of them.
+    /// Reads a tape. `services` decide whether the recorded extensions or replacements are run.
     ///
     /// # Errors
     ///
-    /// The tape cannot be read, or its modules cannot be had.
+    /// Fails if the tape cannot be read, or if its modules are not available.
     pub fn of<R: Read>(mut tape: TapeReader<R>, services: &'a dyn ReplayServices) -> Result<Self, LabError> {
         let mut modules = BTreeMap::new();
         let mut reading: BTreeMap<RealmNumber, Reading> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The inputs of a realm in one run: those that are pending, and those that a new realm receives after the old one was killed.
+//! Manages the inputs of a realm in one run, including those that a new realm receives after the old one was killed.
 
 use super::case::Input;
 use crate::rerun::merged;
@@ -7,23 +7,23 @@ use pijs_protocol::{EventId, Message};
 use serde_json::Value;
 use std::collections::VecDeque;
 
-/// The event that a realm gets which takes the place of a killed one, as in a session.
+/// Event that a realm receives when it replaces a killed one, as in a session.
 const STARTED: &str = "session_start";
 
-/// Correlates the answer to it.
+/// Id of that event, which identifies its answer.
 const STARTED_AGAIN: &str = "lab-restart";
 
 /// The inputs of one run.
 pub(super) struct Inputs {
     waiting: VecDeque<Input>,
-    /// Questions that were handed in: the host answers them when the realm is killed.
+    /// Number of requests that were delivered. If the realm is killed, the host answers them.
     questions: usize,
     loads: Vec<Input>,
-    /// The start of the session, once it was announced.
+    /// The session's start event, once it was delivered.
     started: Option<Input>,
-    /// All messages about the session that the realm has received.
+    /// State changes that the realm has received, merged.
     state: Option<StateDelta>,
-    /// Entries that a new realm has not loaded yet.
+    /// Number of entries that a new realm has not loaded yet.
     reloading: usize,
 }
 
@@ -33,7 +33,7 @@ impl Inputs {
         Self { waiting, questions: 0, loads: Vec::new(), started: None, state: None, reloading: 0 }
     }
 
-    /// Returns whether an input can be handed in after so many answers.
+    /// Returns whether an input can be delivered after `answered` answers.
     pub(super) fn is_ready(&self, answered: usize) -> bool {
         self.waiting.front().is_some_and(|input| input.after <= answered)
     }
@@ -45,18 +45,19 @@ impl Inputs {
             || self.waiting.front().is_some_and(|input| message(input, is_load))
     }
 
-    /// Returns whether the next two may be swapped: one comes from another extension, whose realm runs by itself.
+    /// Returns whether the next two inputs may be swapped: one has to come from another extension, whose realm runs
+    /// independently.
     pub(super) fn may_swap(&self, answered: usize) -> bool {
         let (Some(first), Some(second)) = (self.waiting.front(), self.waiting.get(1)) else { return false };
         let is_bus = |input: &Input| message(input, |message| matches!(message, Message::BusEvent(_)));
         second.after <= answered && is_bus(first) != is_bus(second)
     }
 
-    /// Lets the second input come first.
+    /// Swaps the next two inputs.
     pub(super) fn swap(&mut self) {
         let Some(mut first) = self.waiting.pop_front() else { return };
         if let Some(mut second) = self.waiting.pop_front() {
-            // Changes of the session come in their order, whichever input brings them.
+            // State changes keep their order, so the inputs exchange them.
             std::mem::swap(&mut first.state, &mut second.state);
             self.waiting.push_front(first);
             first = second;
@@ -83,12 +84,12 @@ impl Inputs {
         Some(input)
     }
 
-    /// Returns the number of questions that were handed in.
+    /// Returns the number of requests that were delivered.
     pub(super) fn questions(&self) -> usize {
         self.questions
     }
 
-    /// Begins a realm in the place of one that was killed. Returns the entries to load.
+    /// Begins a realm that replaces a killed one. Returns the inputs that load its entries.
     pub(super) fn reload(&mut self) -> Vec<Input> {
         let mut loads = self.loads.clone();
         self.reloading = loads.len();
@@ -98,8 +99,8 @@ impl Inputs {
         loads
     }
 
-    /// Takes note of an answer. Returns whether it counts, and what is handed in because of it: the start of the session, when
-    /// all entries were loaded again.
+    /// Records an answer. Returns whether it counts, and the input that it triggers: the start event, once all entries were
+    /// loaded again.
     pub(super) fn answered(&mut self, answer: &Message) -> (bool, Option<Input>) {
         match answer {
             Message::Register(_) if self.reloading > 0 => {
@@ -112,7 +113,7 @@ impl Inputs {
         }
     }
 
-    /// Returns how many questions a whole run answers.
+    /// Returns the number of requests in all inputs.
     pub(super) fn all_questions(inputs: &[Input]) -> usize {
         inputs.iter().filter(|input| is_question(input)).count()
     }

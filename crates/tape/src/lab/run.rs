@@ -18,22 +18,22 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Maximum wait at a time for a realm in another process.
+/// Maximum duration of a single wait for a realm in another process.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Maximum number of steps of one run: an interval has no end.
+/// Maximum number of steps of a run, because intervals never end.
 const MAX_STEPS: usize = 3_000;
 
-/// Timers that fire while nothing else is left to do, before the run is over.
+/// Number of timers that may fire while nothing else is left to do, before the run ends.
 const LAST_TIMERS: usize = 40;
 
-/// Maximum number of timers that fire while calls are in flight: an interval would hold a call back for ever.
+/// Maximum number of timers that fire while calls are in flight: an interval could delay a call forever.
 const MAX_DELAYS: usize = 4;
 
-/// The schedule that all others are compared with.
+/// Default schedule, in which every decision is 0. All others are compared with it.
 const ZEROS: &str = "lab1:";
 
-/// The ways in which a call may end besides its answer.
+/// Faults with which a call may end instead of its answer.
 const FAULTS: [LabFault; 5] = [LabFault::Timeout, LabFault::Denied, LabFault::Io, LabFault::Dropped, LabFault::Killed];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,40 +42,40 @@ enum LabFault {
     Denied,
     Io,
     Dropped,
-    /// The worker of the extension dies. A new one takes its place.
+    /// The extension's worker is killed and replaced by a new one.
     Killed,
-    /// Something from another extension comes before, or after, what comes from the host.
+    /// A message of another extension is swapped with an input from the host.
     Swapped,
 }
 
-/// Everything that an extension made in one run, apart from its order.
+/// Outputs of an extension in one run, independent of their order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RunOutput {
-    /// Answers in the order of the inputs that they answer, by kind.
+    /// Answers by kind, in the order of the inputs that they answer.
     answers: Vec<Value>,
     /// Unhandled errors.
     errors: BTreeSet<String>,
-    /// Calls, and how often each was made.
+    /// Calls, with the number of times each was made.
     calls: BTreeMap<String, usize>,
-    /// The end of the realm.
+    /// Reason why the realm ended; `None` if it did not.
     ended: Option<String>,
-    /// Inputs without an answer at the end, and those that were never handed in.
+    /// Number of inputs that were not answered or not delivered.
     unanswered: usize,
     dropped: bool,
-    /// Errors of event handlers. One may pass on that a call failed, so they count where the lab let none fail.
+    /// Errors of event handlers. A handler may pass on the failure of a call, so they count only if no call failed.
     thrown: BTreeSet<String>,
     failed_call: bool,
 }
 
-/// Draws the decisions of one run.
+/// Makes the decisions of a run.
 struct Decisions<'c> {
     chooser: &'c mut Chooser,
-    /// Faults that are left.
+    /// Number of faults that may still happen.
     faults: usize,
 }
 
 impl Decisions<'_> {
-    /// Decides which of these faults happens, if one does.
+    /// Decides which of these faults happens, if any.
     fn fault(&mut self, faults: &[LabFault]) -> Option<LabFault> {
         if self.faults == 0 || faults.is_empty() {
             return None;
@@ -86,7 +86,7 @@ impl Decisions<'_> {
     }
 }
 
-/// One run.
+/// A run of one extension.
 pub(crate) struct Run<'a> {
     case: &'a Case<'a>,
     at: usize,
@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
         Self { case, at, script: case.script(at), faults }
     }
 
-    /// Runs the schedule of `chooser` and judges what the extension made of it.
+    /// Runs the schedule of `chooser`, and checks the outputs of the extension.
     pub(crate) fn judge(&self, chooser: &mut Chooser) -> Result<(), String> {
         let usual = self.usual()?;
         let mut decisions = Decisions { chooser, faults: self.faults };
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the outputs of the extension under the schedule of zeros.
+    /// Returns the outputs of the extension under the default schedule.
     fn usual(&self) -> Result<RunOutput, String> {
         let mut known = self.case.usual.borrow_mut();
         if let Some(made) = known.get(&self.at) {
@@ -166,14 +166,14 @@ impl<'a> Run<'a> {
                 break;
             }
             if let [Move::Time] = moves[..] {
-                // Nothing but timers is left.
+                // Only timers are left.
                 last_timers += 1;
                 if last_timers > LAST_TIMERS {
                     break;
                 }
             }
             let numbers: Vec<u64> = moves.iter().map(Move::number).collect();
-            // Entries are loaded in their order: the numbers of their functions are those of the tape.
+            // Entries are loaded in order, so that their functions get the same numbers as on the tape.
             let picked = match moves.len() == 1 || world.is_loading() {
                 true => 0,
                 false => decisions.chooser.choose_operation(&numbers),
@@ -197,14 +197,14 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Something that may happen next.
+/// A possible next step of a run.
 #[derive(Debug, Clone, Copy)]
 enum Move {
-    /// A call ends; by its number.
+    /// The call with this number ends.
     End(u64),
-    /// The next input is handed in.
+    /// The next input is delivered.
     Input,
-    /// Time passes up to the next timer.
+    /// Time advances to the next timer.
     Time,
 }
 
@@ -226,7 +226,7 @@ struct CallInFlight {
     is_file: bool,
 }
 
-/// The realm and what surrounds it.
+/// The realm and its simulated environment.
 struct World<'a> {
     services: &'a dyn ReplayServices,
     script: &'a RealmScript,
@@ -244,13 +244,13 @@ struct World<'a> {
 /// Asynchronous calls of the extension.
 #[derive(Default)]
 struct PendingCalls {
-    /// Those in flight, the oldest first.
+    /// Calls in flight, the oldest first.
     in_flight: Vec<CallInFlight>,
-    /// Number of the next one.
+    /// Number of the next call.
     next: u64,
-    /// Timers that fired while calls were in flight.
+    /// Number of timers that fired while calls were in flight.
     delays: usize,
-    /// Answers that were given, by call.
+    /// Number of answers that were given, by request.
     given: BTreeMap<String, usize>,
 }
 
@@ -261,7 +261,7 @@ impl PendingCalls {
         self.in_flight.push(CallInFlight { number, id, key, is_file: call.method.as_str() == "fs" });
     }
 
-    /// Takes the call of a number.
+    /// Takes the call with a number.
     fn end(&mut self, number: u64) -> Option<CallInFlight> {
         let at = self.in_flight.iter().position(|call| call.number == number)?;
         Some(self.in_flight.remove(at))
@@ -276,7 +276,7 @@ struct Replies<'a> {
     calls: BTreeMap<String, usize>,
 }
 
-/// Returns the answer of this number, or the last one there is.
+/// Returns the next answer to a request, or the last one if all were given.
 fn nth<'b, T>(answers: Option<&'b Vec<T>>, given: &mut BTreeMap<String, usize>, key: &str) -> Option<&'b T> {
     let answers = answers?;
     let count = given.entry(key.to_owned()).or_default();
@@ -324,13 +324,13 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// Runs what can run.
+    /// Runs all turns that can run.
     fn settle(&mut self) {
         loop {
             let arrived: Vec<Input> = self.arrived.drain(..).collect();
             let states: VecDeque<_> = arrived.iter().map(|input| input.state.clone()).collect();
             let mut guest = Turn { realm: self.realm.as_deref_mut(), replies: &mut self.replies, states };
-            // Arrivals run one by one: a state belongs to its input.
+            // Inputs are run one by one, because a state change belongs to its input.
             let tasks = arrived.into_iter().map(|input| input.task);
             match self.ticks.tick(self.now, tasks, &mut guest) {
                 Tick::Idle => return,
@@ -349,7 +349,7 @@ impl<'a> World<'a> {
         self.inputs.is_loading(self.answered)
     }
 
-    /// Kills the worker: calls and timers are void, the host answers what was asked of it, and a new realm loads the entries.
+    /// Kills the worker: its calls and timers are dropped, the host answers the open requests, and a new realm loads the entries.
     fn kill(&mut self) -> Result<(), String> {
         let script = self.script;
         self.realm = None;
@@ -365,12 +365,12 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Returns the moves that are possible: the oldest call first.
+    /// Returns the possible moves, the oldest call first.
     fn moves(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         let mut has_file = false;
         for call in &self.pending.in_flight {
-            // Results of files come in the order of their calls.
+            // Results of file calls arrive in the order of the calls.
             if call.is_file && std::mem::replace(&mut has_file, true) {
                 continue;
             }
@@ -423,7 +423,7 @@ impl<'a> World<'a> {
                     pieces.iter_mut().for_each(|piece| piece.call_id = id.clone());
                     pieces
                 }
-                // It had no answer on the tape.
+                // The call had no answer on the tape.
                 None => Vec::new(),
             },
         };
@@ -474,7 +474,7 @@ impl<'a> World<'a> {
     fn end(mut self) -> RunOutput {
         let asked = Inputs::all_questions(&self.script.inputs);
         self.made.unanswered = asked.saturating_sub(self.answered);
-        // Answers have ids: sorted by them they do not depend on who was first.
+        // Answers have ids, so sorting makes them independent of their order.
         self.made.answers.sort_by_key(ToString::to_string);
         for (call, count) in std::mem::take(&mut self.replies.calls) {
             *self.made.calls.entry(call).or_default() += count;

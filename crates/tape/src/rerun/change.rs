@@ -1,4 +1,4 @@
-//! The outputs of an extension that changed, and how they are printed.
+//! Represents the changed outputs of an extension, and formats them.
 
 use crate::compare::{brief, differences};
 use crate::source_position::SourcePosition;
@@ -7,43 +7,43 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
-/// Characters that are shown before the first one that differs.
+/// Number of characters shown before the first one that differs.
 const CONTEXT: usize = 40;
 
-/// Changed members of one output that are shown.
+/// Maximum number of changed members shown per output.
 const MAX_MEMBERS: usize = 12;
 
-/// The outputs that an extension no longer makes as recorded.
+/// Outputs of an extension that differ from the recording.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Changes {
-    /// In the order of the tape.
+    /// The changes, in the order of the tape.
     pub changes: Vec<Change>,
-    /// How many there are.
+    /// Total number of changes, including those not kept.
     pub count: u64,
-    /// Turns of the extension.
+    /// Number of turns of the extension.
     pub ticks: u64,
-    /// Inputs that were left out, since nothing in the extension waits for them any more.
+    /// Number of inputs that were left out because nothing in the extension waits for them.
     pub left_out: u64,
-    /// The recording was cut off.
+    /// Whether the recording was cut off.
     pub cut: bool,
 }
 
-/// One output that changed.
+/// A changed output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// Number of the tick on the tape, over all realms.
     pub tick: u64,
-    /// In whose realm.
+    /// Extension of the realm.
     pub realm: ExtensionId,
-    /// The turn in that realm's own order.
+    /// Sequence number of the turn in its realm.
     pub seq: Seq,
-    /// The input of the turn: `event_hook agent_start`, `timer_fired`, ...
+    /// Input of the turn: `event_hook agent_start`, `timer_fired`, ...
     pub input: String,
-    /// The recorded output; `Null` for a new one.
+    /// Recorded output; `Null` if the output is new.
     pub recorded: Value,
-    /// The output now; `Null` for one that is gone.
+    /// Current output; `Null` if it no longer exists.
     pub replayed: Value,
-    /// The position in the extension's source, where it is known.
+    /// Position in the extension's source, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<SourcePosition>,
 }
@@ -77,7 +77,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Returns both sides; of two long texts that begin alike, what differs and a little before it.
+/// Returns both values. Of two long texts with a common beginning, returns the differing part and a little text before it.
 fn excerpts(left: Option<&Value>, right: Option<&Value>) -> (Option<Value>, Option<Value>) {
     if let (Some(Value::String(left)), Some(Value::String(right))) = (left, right) {
         let alike = left.chars().zip(right.chars()).take_while(|(left, right)| left == right).count();

@@ -1,4 +1,4 @@
-//! Synchronous calls of a turn that is run again, answered from the tape.
+//! Answers the synchronous calls of a rerun turn from the tape.
 
 use super::OwnRealm;
 use crate::align::Output;
@@ -18,11 +18,11 @@ pub(super) struct CallScript {
     recorded: Vec<Answered>,
     next: usize,
     pub(super) now: Now,
-    /// Calls that were made, in order, until they are written.
+    /// Calls that were made and not written yet, in order.
     pub(super) made: Vec<(HostCall, SyncReply)>,
-    /// How many were made.
+    /// Number of calls that were made.
     count: usize,
-    /// Index of the call that was made, the recorded side and the other.
+    /// Index of the new call, with the recorded and the new value.
     pub(super) changes: Vec<(Option<usize>, Value, Value)>,
 }
 
@@ -46,7 +46,7 @@ impl CallScript {
         Self { recorded, next: 0, now, made: Vec::new(), count: 0, changes: Vec::new() }
     }
 
-    /// Leaves the recorded calls before an index out.
+    /// Skips the recorded calls before an index.
     fn skip_to(&mut self, index: usize, own: &mut OwnRealm) {
         for at in self.next..index {
             let Answered { output, reply } = &self.recorded[at];
@@ -77,7 +77,7 @@ impl SyncHost for ScriptHost<'_> {
         let rest = &script.recorded[script.next..];
         let equal = rest.iter().position(|recorded| recorded.output.value == output.value).map(|at| script.next + at);
         let is_known = own.answers.contains_key(&key);
-        // One of the same kind in its place, unless the answer to this one is known.
+        // A recorded call of the same kind can stand in, unless an answer to exactly this call is known.
         let stands_for =
             || rest.first().filter(|recorded| !is_known && recorded.output.is_of_kind(&output)).map(|_| script.next);
         let mut reply = None;
