@@ -1,18 +1,18 @@
 //! Content as the user gave it, or as extensions wrote or changed it.
 //!
-//! Handlers of `input` and `sendUserMessage` make lines that the model reads as the user's. [`Authored`] carries the names
-//! of those extensions to the message that the session keeps, so that tool calls that follow are judged by them.
+//! Handlers of `input`, and `sendUserMessage`, produce text that the model reads as the user's. [`Authored`] carries the names of
+//! those extensions to the message in the session, so that later tool calls are also judged as calls of these extensions.
 
 use pijs_llm::message::{Content, UserMessage};
 use pijs_protocol::ExtensionId;
 use std::collections::BTreeSet;
 
-/// Content with the extensions that wrote or changed it; none if the user wrote it.
+/// Content, with the extensions that wrote or changed it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Authored {
     /// Text and images.
     pub content: Content,
-    /// Names of the extensions.
+    /// Names of the extensions; empty if the user wrote the content.
     pub authors: BTreeSet<String>,
 }
 
@@ -24,7 +24,7 @@ impl From<Content> for Authored {
 }
 
 impl Authored {
-    /// Returns content that an extension wrote, or the user if there is none.
+    /// Returns content that an extension wrote, or the user for `None`.
     pub fn by(author: Option<&ExtensionId>, content: Content) -> Self {
         Self { content, authors: author.iter().map(ToString::to_string).collect() }
     }

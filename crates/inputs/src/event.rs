@@ -30,7 +30,7 @@ pub enum InputEvent {
         content: Authored,
         /// The requested queue.
         deliver_as: Option<DeliverAs>,
-        /// Whether commands and templates in it are expanded.
+        /// Whether commands and templates in the content are expanded.
         expand: bool,
         /// The extension that sends it.
         sender: Option<ExtensionId>,
@@ -49,16 +49,16 @@ pub enum InputEvent {
         /// The command and its output.
         execution: BashExecution,
     },
-    /// The run and all summaries are to be cancelled.
+    /// The run and all summaries are cancelled.
     Abort,
-    /// The run is not to request another reply from the model.
+    /// The run must not request another reply from the model.
     AbortRetry,
     /// The user removes the waiting messages from the queues.
     Clear,
     /// The agent takes messages from a queue: the next message of [`Queue::Steering`] and [`Queue::FollowUp`], all messages of
-    /// the others.
+    /// the other queues.
     Take(Queue),
-    /// A message that a run has taken is added to the conversation, so it is not waiting any more.
+    /// A message that a run has taken is added to the conversation and stops waiting.
     Spoken {
         /// Text of the input.
         text: String,
@@ -125,13 +125,13 @@ impl InputEvent {
 pub enum Stage {
     /// A message was sent that the agent has not received.
     Unread,
-    /// Handlers of `input` receive a message without a queue; it is refused afterwards.
+    /// Handlers of `input` receive a message that names no queue; the message is refused afterwards.
     Rejecting,
     /// A prompt arrived while another one is about to start; handlers of `input` receive it.
     Contending,
     /// Handlers of `before_agent_start` run before a prompt begins.
     Starting,
-    /// Handlers of `agent_settled` run. Callers that wait for the end of the run also wait for them.
+    /// Handlers of `agent_settled` run. Callers that wait for the end of the run also wait for these handlers.
     Settling,
     /// A message was sent to a queue and has not arrived there.
     Delivering,
@@ -178,7 +178,7 @@ pub enum Queue {
     FollowUp,
     /// Messages for the next prompt.
     NextTurn,
-    /// Messages without a turn of their own, for the end of the turn.
+    /// Messages that request no turn, for the end of the turn.
     AfterTurn,
     /// Shell commands of the user, for the end of the run.
     AfterRun,
@@ -198,18 +198,18 @@ pub enum InputEffect {
     },
     /// Refuse the input.
     Refuse(Refusal),
-    /// Schedule a run for this extension, or for none.
+    /// Schedule a run for this extension; `None` for no extension.
     ScheduleRun {
         /// The extension.
         sender: Option<ExtensionId>,
     },
-    /// Pass the message to the handlers of `input`; then add it to its queue, or refuse it if it names none.
+    /// Pass the message to the handlers of `input`; then add it to its queue, or refuse it if it names no queue.
     HandleInput {
         /// Content of the message.
         content: Authored,
         /// The requested queue.
         deliver_as: Option<DeliverAs>,
-        /// Whether commands and templates in it are expanded.
+        /// Whether commands and templates in the content are expanded.
         expand: bool,
     },
     /// Pass the prompt to the handlers of `input` while another prompt is about to start. Both prompts are handled in the same
@@ -217,12 +217,12 @@ pub enum InputEffect {
     Contend {
         /// Content of the message.
         content: Authored,
-        /// Whether commands and templates in it are expanded.
+        /// Whether commands and templates in the content are expanded.
         expand: bool,
         /// The extension that sends it.
         sender: Option<ExtensionId>,
     },
-    /// Give the message, which was removed from its queue, to the caller.
+    /// Hand the message, which was removed from its queue, to the caller.
     Give(Message),
     /// Cancel the run.
     CancelRun,

@@ -1,10 +1,10 @@
 //! The state machine of a session's inputs.
 //!
-//! An input is a prompt, a steering message, a follow-up, a command, an abort, or a message of an extension that triggers a
-//! run. [`Inputs`] decides where each goes, keeps the messages that wait for the model, and counts the inputs in flight. It is
-//! pure: [`Inputs::apply`] takes an [`InputEvent`] and returns the [`InputEffect`]s that its caller carries out in their
-//! order. The machine has no lock, reads no clock and never waits; a caller that waits asks one of its predicates after each
-//! event that [releases](InputEvent::releases) something.
+//! An input is a prompt, a steering message, a follow-up, a command, an abort, or a message of an extension that triggers a run.
+//! [`Inputs`] decides where each input goes, stores the messages that wait for the model, and counts the inputs in flight. It is
+//! a pure state machine: [`Inputs::apply`] takes an [`InputEvent`] and returns the [`InputEffect`]s that its caller carries out
+//! in their order. The machine has no lock, reads no clock and never waits; a caller that waits asks one of its predicates after
+//! each event that [releases](InputEvent::releases) something.
 //!
 //! The run:
 //!
@@ -39,7 +39,7 @@
 //!
 //! [`Inputs::is_streaming`] returns whether messages belong to a run: one is active, or a triggered message has scheduled one.
 //!
-//! `fixtures/inputs/` holds sequences of events, each with its effects.
+//! `fixtures/inputs/` contains sequences of events, each with its effects.
 
 #![warn(missing_docs)]
 
@@ -72,8 +72,8 @@ enum RunState {
     Running,
     /// The run pauses before it sends the request to the model again.
     Retrying,
-    /// The turns have ended and handlers of `agent_end` run unawaited. In pi 0.73.1 it is undefined whether a message of these
-    /// handlers finds the run active; here it never does.
+    /// The turns have ended, and handlers of `agent_end` run without being awaited. In pi 0.73.1 it is undefined whether a
+    /// message of these handlers finds the run active; in PiJS it never does.
     Ending,
 }
 
@@ -114,7 +114,7 @@ impl Default for Inputs {
 }
 
 impl Inputs {
-    /// Applies an event. Returns the effects that the caller carries out.
+    /// Applies an event, and returns the effects that the caller carries out.
     pub fn apply(&mut self, event: InputEvent) -> Vec<InputEffect> {
         let mut effects = Vec::new();
         match event {
@@ -182,12 +182,12 @@ impl Inputs {
                 if self.queues.forget_taken(None) {
                     self.publish_queues(false, effects);
                 }
-                // A scheduled run does not begin while the end of the current one is announced.
+                // A scheduled run does not begin before the end of the current run is announced.
                 true
             }
             InputEvent::TriggeredRunEnded => {
                 self.queues.scheduled.pop_front();
-                // A run that has not begun has nothing to abort.
+                // A run that has not begun cannot be aborted.
                 self.aborts_next = false;
                 self.reads_idle()
             }
@@ -343,7 +343,7 @@ impl Inputs {
         self.run == RunState::Idle
     }
 
-    /// Returns whether a run may begin: none is active, and the end of the last one was announced.
+    /// Returns whether a run may begin: no run is active, and the end of the last one was announced.
     pub fn accepts_run(&self) -> bool {
         self.is_idle() && self.is_over(Stage::Settling)
     }
@@ -353,8 +353,8 @@ impl Inputs {
         self.is_idle() && self.summaries == 0 && self.queues.scheduled.is_empty()
     }
 
-    /// Returns whether nothing is active. A prompt of an extension has not begun while handlers of `input` receive it; a
-    /// triggered message has.
+    /// Returns whether nothing is active. A prompt of an extension does not count as active while handlers of `input` receive it;
+    /// a triggered message does.
     pub fn has_come_to_rest(&self) -> bool {
         self.is_idle() && self.summaries == 0 && !self.queues.has_triggered()
     }
@@ -365,7 +365,7 @@ impl Inputs {
     }
 
     /// Returns whether messages belong to an active run. A message that triggers a turn activates a run at once, as in pi, before
-    /// the agent's thread begins it; during the end of another run it waits for that.
+    /// the agent's thread begins it. If another run is ending, the message waits for its end.
     pub fn is_streaming(&self) -> bool {
         !self.is_idle() || (self.is_over(Stage::Settling) && self.queues.has_triggered())
     }
@@ -380,7 +380,7 @@ impl Inputs {
         self.run == RunState::Retrying
     }
 
-    /// Returns `isIdle` as extensions read it.
+    /// Returns the value of `isIdle` for extensions.
     fn reads_idle(&self) -> bool {
         !self.is_streaming() && self.summaries == 0
     }
@@ -420,7 +420,7 @@ impl Inputs {
         self.queues.texts()
     }
 
-    /// Returns `hasPendingMessages` as extensions read it: whether messages of the user wait.
+    /// Returns the value of `hasPendingMessages` for extensions: whether messages of the user wait.
     pub fn has_waiting(&self) -> bool {
         self.queues.has_waiting()
     }
@@ -430,13 +430,13 @@ impl Inputs {
         self.queues.has_queued()
     }
 
-    /// Returns whether a run has taken a message of this text and not added it to the conversation.
+    /// Returns whether a run has taken a message of this text but not yet added it to the conversation.
     pub fn has_taken(&self, text: &str) -> bool {
         self.queues.has_taken(text)
     }
 
-    /// Returns the messages that the next request would take, and the messages that were added without a request. The arguments
-    /// say whether a queue is taken as a whole.
+    /// Returns the messages that the next request would take, and the messages that were added without a request. `steer_all` and
+    /// `follow_up_all` state whether a queue is taken as a whole.
     pub fn next_queued(&self, steer_all: bool, follow_up_all: bool) -> (Vec<Message>, Vec<Message>) {
         self.queues.next(steer_all, follow_up_all)
     }

@@ -1,4 +1,4 @@
-//! Turn-taking in the order of arrival.
+//! Admits callers one at a time, in the order of arrival.
 
 use crate::Line;
 use std::collections::VecDeque;

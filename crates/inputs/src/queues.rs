@@ -41,13 +41,13 @@ pub(crate) struct Queues {
     steering: VecDeque<Message>,
     follow_up: VecDeque<Message>,
     pub(crate) next_turn: Vec<CustomMessage>,
-    /// Messages without a turn of their own that arrived during a request.
+    /// Messages that arrived during a request and do not request a turn.
     pub(crate) after_turn: Vec<CustomMessage>,
     /// Shell commands of the user that ended during a request.
     pub(crate) after_run: Vec<(BTreeSet<String>, BashExecution)>,
     /// Triggered runs; the first one stays in the list until it has ended.
     pub(crate) scheduled: VecDeque<Pending>,
-    /// Texts of the user that a run has taken and not added to the conversation. They are still reported as waiting.
+    /// Texts of the user that a run has taken but not added to the conversation. They are still reported as waiting.
     taken: Vec<(DeliverAs, String)>,
 }
 
@@ -72,7 +72,7 @@ impl Queues {
         message
     }
 
-    /// Removes a text that a run has taken, or all of them. Returns whether there was one.
+    /// Removes a text that a run has taken, or all such texts. Returns whether there was one.
     pub(crate) fn forget_taken(&mut self, text: Option<&str>) -> bool {
         let is_meant = |known: &str| text.is_none_or(|text| text == known);
         let Some(at) = self.taken.iter().position(|(_, known)| is_meant(known)) else { return false };
@@ -108,7 +108,7 @@ impl Queues {
         (texts(DeliverAs::Steer, &self.steering), texts(DeliverAs::FollowUp, &self.follow_up))
     }
 
-    /// Returns the messages that the next request would take, and those that were added without a request.
+    /// Returns the messages that the next request would take, and the messages that were added without a request.
     pub(crate) fn next(&self, steer_all: bool, follow_up_all: bool) -> (Vec<Message>, Vec<Message>) {
         let next = |queue: &VecDeque<Message>, all: bool| -> Vec<Message> {
             queue.iter().take(if all { usize::MAX } else { 1 }).cloned().collect()

@@ -1,8 +1,8 @@
 //! Backpressure for reports of the queues to front ends.
 //!
 //! Each report contains all waiting messages, so the total size of the reports of many messages is quadratic. When front ends
-//! have not received [`MAX_IN_FLIGHT`] bytes, reports are skipped; one report with the current state follows when all earlier
-//! ones are received.
+//! have not received [`MAX_IN_FLIGHT`] bytes, reports are skipped; one report with the current state follows once all earlier
+//! ones have been received.
 
 use serde_json::Value;
 
@@ -17,12 +17,12 @@ type QueuedTexts = (Vec<String>, Vec<String>);
 pub(crate) struct QueueReport {
     texts: QueuedTexts,
     in_flight: usize,
-    /// Whether a change was not reported.
+    /// Whether a change has not been reported yet.
     is_behind: bool,
 }
 
 impl QueueReport {
-    /// Takes over the texts if they have changed, or if `always` is set. Returns the size of the report to send.
+    /// Stores the texts if they have changed, or if `always` is set. Returns the size of the report to send.
     pub(crate) fn changed(&mut self, texts: impl FnOnce() -> QueuedTexts, always: bool) -> Option<usize> {
         if self.in_flight > MAX_IN_FLIGHT {
             self.is_behind = true;
@@ -42,7 +42,7 @@ impl QueueReport {
         &self.texts
     }
 
-    /// Records that front ends have received a report. Returns whether a report is due that replaces skipped ones.
+    /// Records that front ends have received a report. Returns whether a report that replaces skipped ones is due.
     pub(crate) fn shown(&mut self, bytes: usize) -> bool {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.in_flight == 0 && std::mem::take(&mut self.is_behind)

@@ -40,7 +40,7 @@ fn run(steps: &str) -> String {
     ran
 }
 
-/// Parses an event. `reports` holds the sizes of reports that front ends have not received.
+/// Parses an event. `reports` contains the sizes of reports that front ends have not received.
 fn event(step: &str, reports: &mut BTreeMap<usize, usize>) -> InputEvent {
     let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
     let words: Vec<&str> = rest.split(' ').collect();
@@ -142,7 +142,7 @@ fn shown(effect: InputEffect, reports: &mut BTreeMap<usize, usize>) -> String {
     }
 }
 
-/// Returns the names of the predicates that hold.
+/// Returns the names of the predicates that are true.
 fn predicates(inputs: &Inputs) -> Vec<String> {
     let all = [
         ("idle", inputs.is_idle()),

@@ -1,4 +1,5 @@
-//! The agent's level of a tape: requests to the model, calls of tools, and what the user did, as rows of a lane of their own.
+//! Reads the agent's records of a tape: requests to the model, tool calls, and actions of the user become rows of a separate
+//! lane.
 //!
 //! Records of the agent have no time. A row gets the last clock reading of the agent or of a realm, whichever is later.
 
@@ -9,19 +10,19 @@ use pijs_tape::AgentRecord;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Characters of a reply or a result that a row shows.
+/// Maximum number of characters of a reply or a result in a row.
 const SHOWN: usize = 4_000;
 
-/// Actions that are not the user's: those of the agent, and those of extensions, which the lanes of their realms show.
+/// Prefixes of actions that are not the user's: actions of the agent, and of extensions, which the lanes of their realms show.
 const NOT_OF_USER: [&str; 2] = ["session ", "slept"];
 
-/// Gathers the rows.
+/// Collects the rows of the agent.
 #[derive(Default)]
 pub(crate) struct AgentRows {
     pub(crate) rows: Vec<Row>,
-    /// The replies, as the provider gave them.
+    /// The replies, as received from the provider.
     pub(crate) chunks: Vec<Chunk>,
-    /// Questions without an answer: index of the row, and the pieces so far.
+    /// Requests without an answer, by id: index of the row, and the pieces so far.
     open: BTreeMap<u64, Open>,
     now: Now,
     at: u64,
@@ -36,13 +37,13 @@ struct Open {
 }
 
 impl AgentRows {
-    /// Takes note of the time of a realm.
+    /// Records the time of a realm.
     pub(crate) fn tick(&mut self, now: Now) {
         self.now = now;
         self.at = self.at.max(now.elapsed_us);
     }
 
-    /// Reads a record that follows the beginning of tick `tick` on the tape.
+    /// Reads a record that follows the start of tick `tick` on the tape.
     pub(crate) fn take(&mut self, record: &AgentRecord, tick: u64) {
         match record {
             AgentRecord::Clock { epoch_ms } => {
@@ -72,7 +73,7 @@ impl AgentRows {
         }
     }
 
-    /// Ends what is left open at the end of the tape, and returns the gatherer.
+    /// Closes the rows that are still open at the end of the tape, and returns the collector.
     pub(crate) fn finish(mut self) -> Self {
         self.discard();
         self
@@ -134,13 +135,13 @@ impl AgentRows {
         row.more.insert("result".to_owned(), short(value));
     }
 
-    /// Ends requests whose reply was not read to its end: a verdict or an abort dropped it.
+    /// Closes requests whose reply was not read to its end because a verdict or an abort dropped it.
     fn discard(&mut self) {
         let requests = self.open.extract_if(.., |_, open| open.request.is_some()).map(|(_, open)| open);
         for open in requests.collect::<Vec<_>>() {
             let row = &mut self.rows[open.row];
             row.to = self.at;
-            // The stream's end follows the last event; only the end of the recording is missing after it.
+            // The stream ends after its last event; only the record of its end may be missing.
             if !row.more.contains_key("stop") {
                 row.more.insert("discarded".to_owned(), true.into());
             }

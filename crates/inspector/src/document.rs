@@ -1,4 +1,4 @@
-//! The document: data, style and script in one page that loads nothing.
+//! Builds the document: data, style and script in one page that loads nothing.
 
 use crate::report::Report;
 use base64::Engine as _;
@@ -13,7 +13,7 @@ const SCRIPT: &str = include_str!("../page/page.js");
 ///
 /// # Errors
 ///
-/// The report cannot be written as JSON.
+/// Fails when the report cannot be written as JSON.
 pub fn page(report: &Report) -> serde_json::Result<String> {
     let data = embeddable(&serde_json::to_string(report)?);
     let policy = format!(
@@ -31,7 +31,7 @@ pub fn page(report: &Report) -> serde_json::Result<String> {
     ))
 }
 
-/// Returns JSON that cannot end the element it stands in: HTML looks for `<` only.
+/// Returns JSON that cannot close the element that contains it: HTML reacts only to `<`.
 fn embeddable(json: &str) -> String {
     json.replace('<', r"\u003c")
 }

@@ -1,4 +1,4 @@
-//! Decisions of the gate, as the ledger of the session has them.
+//! Reads the gate's decisions from the ledger of the session.
 
 use pijs_protocol::ExtensionId;
 use serde::Serialize;
@@ -12,11 +12,11 @@ pub struct Decision {
     pub allowed: bool,
     /// The rule that decided: `grant`, `policy`, `no_person`, ...
     pub rule: String,
-    /// The path, command or host that the call was about, as it was shown.
+    /// Path, command or host of the call, as displayed.
     pub subject: Option<String>,
 }
 
-/// Reads the decisions out of lines of a ledger, by extension and call id. Lines of other kinds are skipped.
+/// Reads the decisions from the lines of a ledger, by extension and call id. Lines of other kinds are skipped.
 pub fn decisions(ledger: &str) -> BTreeMap<(ExtensionId, String), Decision> {
     ledger.lines().filter_map(|line| decision(&serde_json::from_str(line).ok()?)).collect()
 }

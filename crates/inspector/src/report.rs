@@ -1,4 +1,4 @@
-//! The data of the page.
+//! Collects the data of the page.
 
 use crate::agent::AgentRows;
 use crate::ledger::Decision;
@@ -28,19 +28,20 @@ pub struct Report {
     pub policy: String,
     /// Whether the recording is complete.
     pub complete: bool,
-    /// The end of the last span.
+    /// End of the last span.
     pub end: u64,
     /// Number of ticks.
     pub ticks: u64,
-    /// The number of realms.
+    /// Number of realms.
     pub realms: usize,
-    /// One lane for each realm, in the order in which they were opened, after that of the agent where the tape has its level.
+    /// One lane for each realm, in the order in which the realms were opened, after the agent's lane if the tape has records of
+    /// the agent.
     pub lanes: Vec<Lane>,
-    /// Turns, calls, timers, and what the agent did, in the order in which they began.
+    /// Turns, calls, timers, and actions of the agent, in the order in which they began.
     pub rows: Vec<Row>,
     /// The streamed text.
     pub chunks: Vec<Chunk>,
-    /// The verdicts on it.
+    /// Verdicts on the streamed text.
     pub verdicts: Vec<Verdict>,
     /// Whether decisions of a ledger were joined.
     pub has_ledger: bool,
@@ -55,21 +56,21 @@ pub struct Lane {
     pub extension: ExtensionId,
 }
 
-/// A turn, a call, a timer, or something that the agent did.
+/// A turn, a call, a timer, or an action of the agent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Row {
     /// Number of the lane.
     pub lane: u32,
-    /// `turn`, `call` for one inside its turn, `pending` for a call or timer that ends in a later turn; of the agent `model`,
-    /// `tool` and `act`.
+    /// `turn`; `call` for a call that ends inside its turn; `pending` for a call or timer that ends in a later turn; for the
+    /// agent `model`, `tool` and `act`.
     pub kind: &'static str,
-    /// The name of the delivery or call.
+    /// Name of the delivery or call.
     pub name: String,
-    /// Beginning and end.
+    /// Start time.
     pub from: u64,
-    /// See `from`.
+    /// End time.
     pub to: u64,
-    /// The turn in which it began.
+    /// Tick in which the row began.
     pub tick: u64,
     /// Capability of a call.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,22 +78,22 @@ pub struct Row {
     /// Whether the operation failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
-    /// Whether the gate refused it.
+    /// Whether the gate refused the call.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub denied: bool,
     /// The gate's decision, from the ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
-    /// Everything else the tape says of it.
+    /// All other recorded details.
     pub more: Map<String, Value>,
 }
 
 impl Report {
-    /// Reads a tape, twice, and joins the decisions of a ledger. A tape that was cut off is read as far as it is good.
+    /// Reads a tape in two passes, and joins the decisions of a ledger. A tape that was cut off is read up to the damage.
     ///
     /// # Errors
     ///
-    /// Fails for bytes that are not a tape, and for a tape that is damaged elsewhere than at its end.
+    /// Fails for bytes that are not a tape, and for a tape that is damaged anywhere but at its end.
     pub fn of(
         tape: &mut (impl Read + Seek),
         decisions: &BTreeMap<(ExtensionId, String), Decision>,
@@ -112,7 +113,7 @@ impl Report {
             rows.extend(agent.rows);
             rows.sort_by_key(|row| row.from);
         }
-        // The provider gives the replies that no extension listened to.
+        // Without a listening extension, only the provider's records contain the replies.
         let chunks = if stream.chunks.is_empty() { agent.chunks } else { stream.chunks };
         Ok(Self {
             pi: header.pi.clone(),

@@ -1,7 +1,7 @@
 //! The streamed text of a tape, and the verdicts on it.
 //!
-//! Each extension that listens receives every delta, so a tape holds a reply once for each of them. The text is put
-//! together from whichever realm is ahead; a realm that was ended, or stopped the reply, is behind from then on.
+//! Each extension that listens receives every delta, so a tape contains a reply once for each of them. The text is assembled from
+//! the realm that is furthest ahead; a realm that was stopped, or that stopped the reply, stays behind from then on.
 
 use pijs_protocol::wire::StreamAnswer;
 use pijs_protocol::{InjectionRole, Now, StreamDelta, StreamSource};
@@ -14,15 +14,15 @@ use std::collections::BTreeMap;
 pub struct Chunk {
     /// Microseconds since the start of the session.
     pub at: u64,
-    /// The tick that received it.
+    /// Tick in which the piece was received.
     pub tick: u64,
-    /// Attempt of the session: a retry is a new one.
+    /// Number of the attempt in the session; a retry is a new attempt.
     pub attempt: u32,
     /// `text`, `thinking` or `tool`.
     pub source: &'static str,
     /// Distinguishes parallel streams of one source.
     pub stream: u32,
-    /// Name of the tool whose arguments these are.
+    /// Name of the tool, if the text is part of its arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The new text.
@@ -34,15 +34,15 @@ pub struct Chunk {
 pub struct Verdict {
     /// Microseconds since the start of the session.
     pub at: u64,
-    /// The turn that answered.
+    /// Tick in which the extension answered.
     pub tick: u64,
     /// Number of the extension's lane.
     pub lane: u32,
-    /// The attempt that was discarded.
+    /// Attempt that was discarded.
     pub attempt: u32,
-    /// Text that was put into the conversation for the retry; absent when the run ended instead.
+    /// Text that was added to the conversation for the retry; absent if the run ended instead.
     pub retry: Option<String>,
-    /// Role of that text.
+    /// Role of the added text.
     pub role: Option<&'static str>,
 }
 
@@ -52,9 +52,9 @@ pub(crate) struct Stream {
     pub(crate) verdicts: Vec<Verdict>,
     /// Number of bytes of each stream that are in `chunks`.
     taken: BTreeMap<(u32, StreamSource, u32), usize>,
-    /// Bytes of each stream that a realm received.
+    /// Number of bytes of each stream that each realm received.
     received: BTreeMap<(RealmNumber, u32, StreamSource, u32), usize>,
-    /// Last attempt that a realm received.
+    /// Last attempt that each realm received.
     attempts: BTreeMap<RealmNumber, u32>,
 }
 

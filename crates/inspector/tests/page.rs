@@ -1,4 +1,4 @@
-//! The page of a hostile tape: its text stays data, and a real browser shows it when one is installed.
+//! Checks the page of a hostile tape: its text stays data, and a real browser, if one is installed, displays it as text.
 
 use pijs_inspector::{Report, decisions, page};
 use pijs_protocol::artifact::EngineBuild;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Text that would run a script if a page treated it as markup.
 const HOSTILE: &str = "</script><script>document.title='run'</script><img src=x onerror=\"document.title='run'\">";
 
-/// Number of polls of a browser that does not end.
+/// Maximum number of polls of the browser process.
 const LOOKS: u32 = 600;
 
 const REALM: RealmNumber = RealmNumber(1);
@@ -41,7 +41,7 @@ fn delta(text: &str) -> Task {
     })
 }
 
-/// Returns a call that is denied, a reply that is stopped, and this many timers.
+/// Returns the events of a denied call, a stopped reply, and this many timers.
 fn events(timers: u64) -> Vec<Event> {
     let options = RealmOptions {
         extension: format!("path:/{HOSTILE}").as_str().into(),
@@ -158,7 +158,7 @@ fn browser() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Opens a page without a screen and returns its elements once its script has run.
+/// Opens a page in a headless browser and returns its elements once its script has run.
 fn dump(browser: &Path, folder: &Path, file: &Path) -> String {
     let out = folder.join("shown.html");
     let mut child = Command::new(browser)

@@ -1,13 +1,13 @@
 //! Extracts paths from the arguments of a tool call while they stream.
 //!
-//! Scans the JSON text once, whichever way it is split, and collects the strings under keys such as `path` or `file_path`, also
-//! in lists. Invalid JSON yields no paths.
+//! Scans the JSON text once, however it is split, and collects the strings under keys such as `path` or `file_path`, also in
+//! lists. Invalid JSON yields no paths.
 
 /// Keys whose strings are paths.
 const KEYS: &[&str] = &["path", "paths", "file", "files", "file_path", "filePath", "filename", "fileName"];
 /// Maximum length of a path in bytes; longer strings are ignored.
 const MAX_PATH: usize = 4096;
-/// Nesting below which the arguments are ignored.
+/// Nesting depth beyond which the arguments are ignored.
 const MAX_DEPTH: usize = 64;
 
 /// An incremental scanner for paths in tool call arguments.
@@ -23,7 +23,7 @@ pub struct ArgumentPaths {
     wanted: bool,
     in_string: bool,
     escaped: bool,
-    /// The source text of the current string, when it is a path or a key.
+    /// Source text of the current string, if it is a path or a key.
     capture: Option<String>,
     found: Vec<String>,
 }

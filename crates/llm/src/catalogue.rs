@@ -26,11 +26,11 @@ pub struct CatalogueProvider {
     pub default: String,
     /// Environment variables for the key, in order of precedence.
     pub env: Vec<String>,
-    /// Display name of its OAuth login, if there is one.
+    /// Display name of the provider's OAuth login, if there is one.
     pub oauth: Option<String>,
-    /// Wire format of most of its models.
+    /// Wire format of most models of the provider.
     api: String,
-    /// Base URL of most of its models.
+    /// Base URL of most models of the provider.
     #[serde(rename = "baseUrl")]
     base_url: String,
 }
@@ -86,7 +86,7 @@ pub fn models(provider: &str) -> Vec<Model> {
 /// Returns a model.
 pub fn find(provider: &str, id: &str) -> Option<Model> {
     let section = section(provider)?;
-    // The id as escaped in JSON.
+    // The id as it is escaped in JSON.
     let begins = format!("{{\"id\":{},", Value::String(id.to_owned()));
     section.lines.lines().find(|line| line.starts_with(&begins)).map(|line| section.provider.model(line))
 }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Fails when pi's packages are updated and the catalogue is not.
+    /// Fails if pi's packages were updated without the catalogue.
     #[test]
     fn the_catalogue_matches_the_pinned_packages() {
         let lock: Value = serde_json::from_str(include_str!("../../../fixtures/supply/lock.json")).unwrap();

@@ -37,14 +37,14 @@ pub struct ModelArguments<'a> {
     pub thinking: Option<&'a str>,
 }
 
-/// Providers that serve models of their own.
+/// Providers that serve models that they make themselves.
 const MAKERS: [&str; 3] = ["anthropic", "google", "openai"];
 
 /// Resolves the model of the command line among all models.
 ///
 /// A known provider accepts unknown ids, since the catalogue may be outdated. A substring resolves to a model that `can_ask`
-/// accepts, or else to one served by its maker in a wire format that `speaks` accepts, so that only a key is missing; pi takes
-/// the newest of all.
+/// accepts, or else to a model that its maker serves in a wire format that `speaks` accepts, so that only a key is missing. pi
+/// takes the newest of all matches.
 ///
 /// # Errors
 ///
@@ -119,7 +119,7 @@ pub fn named(
     unlisted(provider, pattern, wanted.thinking, &own).ok_or_else(|| not_found(&format!("{provider}/{pattern}")))
 }
 
-/// Returns the model with this id; of several, the one whose provider has a key.
+/// Returns the model with this id; if several providers have it, the one whose provider has a key.
 fn exact<'a>(name: &str, all: &'a [Model], has_key: &dyn Fn(&str) -> bool) -> Result<Option<&'a Model>, String> {
     let found: Vec<&Model> = all.iter().filter(|model| same(&model.id, name) || same(&full(model), name)).collect();
     if let [] | [_] = found[..] {
@@ -157,9 +157,7 @@ fn unlisted(provider: &str, pattern: &str, thinking: Option<&str>, own: &[Model]
     Some(ChosenModel { model, thinking: level.map(str::to_owned), warning: Some(warning) })
 }
 
-/// Resolves patterns to models, in order and without duplicates, and returns warnings for those without a match.
-///
-/// A pattern with `*`, `?` or `[` is a glob and resolves to all matches.
+/// Resolves patterns to models, in order and without duplicates. Returns the models, and warnings for patterns without a match.
 pub fn scope(patterns: &[String], available: &[Model]) -> (Vec<ChosenModel>, Vec<String>) {
     let (mut chosen, mut warnings): (Vec<ChosenModel>, Vec<String>) = (Vec::new(), Vec::new());
     for pattern in patterns {
@@ -222,7 +220,7 @@ fn matched(pattern: &str, models: &[Model], lenient: bool) -> Option<ChosenModel
     Some(ChosenModel { thinking: None, warning: Some(warning), ..inner })
 }
 
-/// Resolves a pattern by full name, by id, or as a substring of these.
+/// Resolves a pattern by full name, by id, or as a substring of a name or id.
 fn one<'a>(pattern: &str, models: &'a [Model]) -> Option<&'a Model> {
     let name = pattern.trim();
     if !name.is_empty() {
@@ -245,7 +243,7 @@ fn one<'a>(pattern: &str, models: &'a [Model]) -> Option<&'a Model> {
     let found: Vec<&Model> = models.iter().filter(has).collect();
     let latest = |dated: bool| {
         let of_kind = found.iter().copied().filter(move |model| is_dated(&model.id) == dated);
-        // Of equal ids the first is taken, in the order of providers.
+        // If ids are equal, the first provider's model is taken.
         of_kind.rev().max_by_key(|model| collated(&model.id))
     };
     latest(false).or_else(|| latest(true))

@@ -1,7 +1,7 @@
 //! Converts messages of a session to messages of a request.
 //!
-//! A verdict with the system role keeps it; its text is truncated to [`MAX_VERDICT_BYTES`] bytes, and chat-template markers and
-//! control characters in it are neutralised.
+//! A verdict with the system role keeps that role; its text is truncated to [`MAX_VERDICT_BYTES`] bytes, and chat-template
+//! markers and control characters in it are neutralised.
 
 use crate::message::{BashExecution, Block, Content, CustomMessage, Message, StopReason, UserMessage, VERDICT_TYPE};
 use crate::provider::{Origin, RequestMessage};
@@ -9,7 +9,7 @@ use pijs_protocol::{chat_markup, guard};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Bytes of one injected text: about 8,000 tokens.
+/// Maximum size of one injected text in bytes; about 8,000 tokens.
 pub const MAX_VERDICT_BYTES: usize = 32 << 10;
 
 /// Returns the text of a summary message for the model.
@@ -62,7 +62,7 @@ pub fn request_messages(messages: &[Message]) -> Vec<RequestMessage> {
             Message::Other(value) => {
                 out.extend(summary_text(value).map(RequestMessage::user));
             }
-            // The caller passes the system messages to the provider in combined form.
+            // The caller passes all system messages to the provider combined.
             Message::System(_) => {}
             Message::Assistant(_) | Message::ToolResult(_) | Message::BashExecution(_) => {}
         }
@@ -71,8 +71,8 @@ pub fn request_messages(messages: &[Message]) -> Vec<RequestMessage> {
     out
 }
 
-/// Returns the whole conversation in the roles that models know, without system messages: a request has prompt and tools
-/// elsewhere.
+/// Returns the whole conversation in the roles that models know, without system messages, because a request has separate members
+/// for prompt and tools.
 pub fn conversation(messages: &[Message]) -> Vec<Message> {
     let sent = for_models(messages).into_iter();
     sent.filter(|message| !matches!(message, Message::System(_))).collect()

@@ -1,6 +1,6 @@
-//! Models that exist without extensions: those of the catalogue with the changes of `models.json`, and their credentials.
+//! Models that exist without extensions, that is, the catalogue with the changes of `models.json`; and their credentials.
 //!
-//! The models of a provider are built on access. An agent without a [`KnownModels`] has none of them.
+//! The models of a provider are built on access. An agent without [`KnownModels`] has none of these models.
 
 use crate::auth::{Auth, Status};
 use crate::catalogue;
@@ -63,7 +63,7 @@ impl KnownModels {
         Arc::clone(&self.auth)
     }
 
-    /// Returns the names of all providers: those of the catalogue in order, then those of `models.json`.
+    /// Returns the names of all providers: first those of the catalogue in order, then those of `models.json`.
     pub fn providers(&self) -> Vec<String> {
         let mut all: Vec<String> = catalogue::providers().map(|provider| provider.id.clone()).collect();
         for own in self.config.providers() {
@@ -123,7 +123,7 @@ impl KnownModels {
         providers.into_iter().filter_map(status).map(|(status, id)| (id, status)).collect()
     }
 
-    /// Resolves the credentials for requests to a model; `None` when there are none.
+    /// Resolves the credentials for requests to a model; returns `None` if there are none.
     ///
     /// # Errors
     ///

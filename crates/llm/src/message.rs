@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// Custom type of a verdict's injected message. Reserved, since its role may be `system`.
+/// Custom type of a verdict's injected message. Reserved, because the role of such a message may be `system`.
 pub const VERDICT_TYPE: &str = "stream_verdict";
 
 /// A message of the conversation.
@@ -144,7 +144,7 @@ pub struct BashExecution {
     /// Exit code; `None` when the command was killed.
     #[serde(default)]
     pub exit_code: Option<i64>,
-    /// Whether the user cancelled it.
+    /// Whether the user cancelled the command.
     #[serde(default)]
     pub cancelled: bool,
     /// Whether `output` was truncated.
@@ -415,13 +415,13 @@ impl Usage {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 
-    /// Returns the sum of all counts; `total_tokens` is the provider's own figure.
+    /// Returns the sum of all counts. In contrast, `total_tokens` is the figure that the provider reports.
     pub fn all(&self) -> u64 {
         self.all_read().saturating_add(self.output)
     }
 }
 
-/// Adds optional counts; `None` when both are.
+/// Adds optional counts; `None` if both are `None`.
 fn together(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.saturating_add(other)),

@@ -1,9 +1,9 @@
 //! The models of a session: which exist, which are available, and how to open one.
 //!
-//! [`Models`] combines four sources: ready providers ([`Models::add`]: scripts and those of an embedder), providers registered by
-//! extensions ([`RegisteredProvider`]) with a configuration or with a stream function, and those of the catalogue and of `models.json`
-//! ([`KnownModels`]). A chosen model is opened by the agent; its key is resolved at that point, by the extension or by [`KnownModels`], and
-//! not stored.
+//! [`Models`] combines four sources: ready providers ([`Models::add`]: scripts, and providers of an embedder), providers
+//! registered by extensions ([`RegisteredProvider`]) with a configuration or with a stream function, and the providers of the
+//! catalogue and of `models.json` ([`KnownModels`]). A chosen model is opened by the agent; its key is resolved at that point, by
+//! the extension or by [`KnownModels`], and not stored.
 
 use crate::auth::Status;
 use crate::auth::file::StoredCredential;
@@ -65,7 +65,7 @@ pub struct Credentials {
     pub key: Option<String>,
     /// Additional headers.
     pub headers: BTreeMap<String, String>,
-    /// Address for which the key is valid, when it differs from the model's.
+    /// Address for which the key is valid, if it differs from the model's address.
     pub base_url: Option<String>,
 }
 
@@ -73,11 +73,11 @@ pub struct Credentials {
 pub enum ModelBackend {
     /// An open provider.
     Ready(Arc<dyn Provider>),
-    /// Over HTTP with the credentials of the extension.
+    /// The extension's configuration: over HTTP, with the credentials of the extension.
     Http(RegisteredProvider, Model),
-    /// Over HTTP with the credentials of the session.
+    /// A known model: over HTTP, with the credentials of the session.
     Known(Model),
-    /// By the stream function of the extension.
+    /// The stream function of the extension.
     Stream(RegisteredProvider, Model),
 }
 
@@ -89,12 +89,12 @@ pub struct Models {
     known: Option<KnownModels>,
     /// Whether an extension chose the current model.
     is_chosen_by_extension: bool,
-    /// Extensions that registered a provider since the user last chose a model, removed ones included.
+    /// Extensions that registered a provider since the user last chose a model, including removed extensions, by provider.
     offered: BTreeMap<String, String>,
 }
 
 impl Models {
-    /// Adds a provider with its single model. The first one with a name wins.
+    /// Adds a provider with its single model. The first provider with a name wins.
     pub fn add(&mut self, provider: Arc<dyn Provider>) {
         if !self.ready.iter().any(|known| known.model().is(provider.model())) {
             self.ready.push(provider);
@@ -111,7 +111,7 @@ impl Models {
         self.known.as_ref()
     }
 
-    /// Replaces the providers of extensions. Returns errors of single providers as pairs of path and message.
+    /// Replaces the providers of extensions. Returns the errors of single providers as pairs of path and message.
     pub fn set_offers(&mut self, offers: Vec<RegisteredProvider>) -> Vec<(String, String)> {
         let mut wrong = Vec::new();
         self.offers.clear();
@@ -145,8 +145,8 @@ impl Models {
         }
     }
 
-    /// Returns the extension that a provider's replies are attributed to when the user did not choose it: it chose the model
-    /// itself, or took the name of an existing provider.
+    /// Returns the extension to which a provider's replies are attributed if the user did not choose the model: the extension
+    /// chose the model itself, or took the name of an existing provider.
     pub fn unchosen_extension(&self, provider: &str) -> Option<&str> {
         let extension = self.offered.get(provider)?;
         let is_taken = || !self.base(provider).is_empty() || self.ready_of(provider).next().is_some();
@@ -318,8 +318,8 @@ impl Models {
         Err(no_key(&model).with_help(help))
     }
 
-    /// Returns the state for extensions: all models, except those that exist without extensions and are unchanged. Of the latter
-    /// only the provider is named, and a realm fetches them on demand.
+    /// Returns the state for extensions. It contains all models of registered and ready providers; for other providers it
+    /// contains only the name, and a realm fetches their models on demand.
     pub fn state(&self) -> Value {
         let statuses = self.known.as_ref().map(KnownModels::statuses).unwrap_or_default();
         let (mut all, mut asked, mut providers) = (Vec::new(), Vec::new(), Map::new());
@@ -435,7 +435,7 @@ pub fn address_of(model: &Model) -> &str {
     })
 }
 
-/// Returns the error of a model that needs a key and has none.
+/// Returns the error for a model that needs a key but has none.
 pub fn no_key(model: &Model) -> ProviderError {
     ProviderError::new(ErrorKind::Auth, format!("No API key for provider: {}", model.provider))
 }
@@ -464,7 +464,7 @@ fn models_of(offer: &RegisteredProvider, base: &[Model]) -> Vec<Model> {
     listed.into_iter().flatten().filter_map(complete).collect()
 }
 
-/// Returns a model as extensions see it, without headers: those are added to each request.
+/// Returns a model in the form for extensions, without headers, which are added to each request.
 fn as_shown(model: &Model) -> Value {
     let mut value = model.to_value();
     if let Some(members) = value.as_object_mut() {

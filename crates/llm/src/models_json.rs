@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Context window and reply tokens of a model that does not state them.
+/// Default context window of a model, in tokens.
 const CONTEXT_WINDOW: u64 = 128_000;
 const MAX_TOKENS: u64 = 16_384;
 /// Members of `compat` that are merged recursively.
@@ -24,7 +24,7 @@ const SCHEMA: &str = include_str!("../catalogue/models-config.schema.json");
 pub struct ProviderConfig {
     /// Display name.
     pub name: Option<String>,
-    /// Base URL of all its models.
+    /// Base URL of all models of the provider.
     pub base_url: Option<String>,
     /// A key, a variable (`$NAME`) or a command (`!command`).
     pub api_key: Option<String>,
@@ -115,7 +115,7 @@ impl ModelsJson {
         Ok(models)
     }
 
-    /// Returns the headers of one model, which are added to those of its provider.
+    /// Returns the headers of one model, which are sent in addition to the headers of its provider.
     pub fn model_headers(&self, model: &Model) -> BTreeMap<String, String> {
         let Some(config) = self.provider(&model.provider) else { return BTreeMap::new() };
         let own = config.models.iter().find(|given| given.get("id").and_then(Value::as_str) == Some(&model.id));
@@ -124,7 +124,7 @@ impl ModelsJson {
         given.flatten().filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
     }
 
-    /// Applies `modelOverrides` to a model. They have precedence over all other sources.
+    /// Applies `modelOverrides` to a model. They take precedence over all other sources.
     pub fn overridden(&self, model: Model) -> Model {
         let given = self.provider(&model.provider).and_then(|config| config.model_overrides.get(&model.id));
         let Some(given) = given else { return model };
@@ -212,7 +212,7 @@ impl ProviderConfig {
     }
 }
 
-/// Returns the model that supplies missing members: with the same id, with the same API, or any.
+/// Returns the model that supplies missing members: one with the same id, else one with the same API, else any.
 pub fn defaults_for<'a>(models: &'a [Model], id: &str, api: Option<&str>) -> Option<&'a Model> {
     let with = |wanted: &str| models.iter().find(|model| model.api == wanted);
     models
@@ -234,7 +234,7 @@ fn compat(base: Option<&Value>, given: &Value) -> Value {
     all
 }
 
-/// Merges the members of two objects; those of the second have precedence.
+/// Merges the members of two objects; members of the second take precedence.
 fn merged(base: &Value, given: &Value) -> Value {
     match (base, given) {
         (Value::Object(base), Value::Object(given)) => {

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 /// Observes a reply before it is complete.
 pub trait Listener {
-    /// Notifies that the provider has responded and the reply begins.
+    /// Called when the provider has responded and the reply begins.
     fn response(&self, status: u16, headers: &BTreeMap<String, String>);
-    /// Notifies of each new part of the reply.
+    /// Called for each new part of the reply.
     fn step(&self, partial: &Partial, step: &Step);
 }
 

@@ -1,7 +1,7 @@
 //! Detects errors that mean that a request exceeds the context window.
 //!
-//! Each server has its own message, and none has an error code. Rate-limit errors are excluded, since they may mention tokens as
-//! well.
+//! Each server has its own message, and no server sends an error code. Rate-limit errors are excluded, since they may mention
+//! tokens as well.
 
 use regex::RegexSet;
 use std::sync::LazyLock;

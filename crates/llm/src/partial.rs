@@ -15,11 +15,11 @@ use pijs_protocol::{StreamSource, guard};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Tool calls of one reply. More indicate a malfunctioning model or server.
+/// Maximum number of tool calls of one reply. More indicate a malfunctioning model or server.
 const MAX_CALLS: usize = 128;
 
-/// Bytes of one reply as JSON text, ten times the size of real replies. The host holds it, writes it to the session and passes it
-/// to every realm in one message with those before it.
+/// Maximum size of one reply as JSON text, in bytes; ten times the size of real replies. The host keeps it in memory, writes it
+/// to the session and passes it to every realm in one message together with earlier replies.
 const MAX_BYTES: usize = 8 << 20;
 
 /// A change of the message.
@@ -40,14 +40,14 @@ pub struct Partial {
     pub message: AssistantMessage,
     /// The text or thinking block that the next piece continues.
     open: Option<usize>,
-    /// Whether blocks of a kind are continued wherever they are, and all end with the reply.
+    /// Whether a block of each kind continues wherever its pieces arrive, and all blocks end with the reply.
     is_interleaved: bool,
     /// Whether arguments are added to the message only after their call has ended.
     calls_stay_empty: bool,
     calls: Vec<PartialCall>,
     text_units: usize,
     thinking_units: usize,
-    /// Approximate size as JSON text.
+    /// Approximate size as JSON text, in bytes.
     bytes: usize,
 }
 
@@ -55,7 +55,7 @@ pub struct Partial {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PartialMessage<'a> {
     message: &'a AssistantMessage,
-    /// Calls with unparsed arguments. Parsing is done on demand, since it takes time proportional to their length.
+    /// Calls with unparsed arguments. They are parsed on demand, because parsing takes time proportional to their length.
     calls: &'a [PartialCall],
 }
 
@@ -105,7 +105,7 @@ impl<'a> PartialMessage<'a> {
         }
     }
 
-    /// Sets the arguments of a call to what its text contains so far.
+    /// Sets the arguments of a call to the part that has arrived so far.
     fn complete(self, index: usize, block: &mut Block) {
         if let (Block::ToolCall(call), Some(arguments)) = (block, self.arguments(index)) {
             call.arguments = arguments;
@@ -130,7 +130,7 @@ impl<'a> PartialMessage<'a> {
 struct PartialCall {
     /// Index of the call in the provider's stream.
     index: u32,
-    /// Index of its block in the message.
+    /// Index of the call's block in the message.
     block: usize,
     /// JSON text of the arguments.
     json: String,
@@ -155,7 +155,7 @@ fn weight(event: &ProviderEvent) -> usize {
         ProviderEvent::ToolCall { arguments, .. } => text(arguments),
         ProviderEvent::Note(Note::ThinkingSignature(piece)) => text(piece),
         ProviderEvent::Note(Note::Signed(_, signature)) => text(signature),
-        // A usage replaces the previous one.
+        // A new usage replaces the previous one.
         ProviderEvent::Note(Note::Members(members)) => {
             bytes_of(members.iter().filter(|(key, _)| *key != "usage").map(|(_, value)| value))
         }
@@ -165,7 +165,7 @@ fn weight(event: &ProviderEvent) -> usize {
 }
 
 impl PartialCall {
-    /// Returns the arguments so far; an empty object for none.
+    /// Returns the arguments so far as JSON text; an empty object without any.
     fn text(&self) -> &str {
         if self.json.trim().is_empty() { "{}" } else { &self.json }
     }
@@ -209,7 +209,7 @@ impl Partial {
         Ok(bytes)
     }
 
-    /// Returns the UTF-16 units of one stream so far.
+    /// Returns the number of UTF-16 units of one stream so far.
     pub fn offset(&self, source: StreamSource, stream: u32) -> usize {
         match source {
             StreamSource::Text => self.text_units,
@@ -235,7 +235,7 @@ impl Partial {
         self.message.usage.output.max(bytes.div_ceil(4) as u64)
     }
 
-    /// Returns name and paths of a tool call, including this piece of its arguments.
+    /// Returns the name and paths of a tool call, including this piece of its arguments.
     pub fn tool_facts(&mut self, index: u32, chunk: &str) -> (Option<String>, Vec<String>) {
         let Some(call) = self.calls.iter_mut().find(|call| call.index == index) else { return (None, Vec::new()) };
         call.paths.catch_up(&call.json);
@@ -247,7 +247,7 @@ impl Partial {
         (name, call.paths.found().to_vec())
     }
 
-    /// Returns the path scanner of a call, to continue it with text that has arrived and is not applied yet.
+    /// Returns a copy of a call's path scanner, which continues with text that has arrived but is not applied yet.
     pub fn paths_of(&self, index: u32) -> ArgumentPaths {
         self.calls.iter().find(|call| call.index == index).map(|call| call.paths.clone()).unwrap_or_default()
     }
@@ -454,8 +454,8 @@ impl Partial {
         steps
     }
 
-    /// Ends the message. Arguments that are not a JSON object stay empty; returns the errors of such calls by id, and they must
-    /// not run.
+    /// Ends the message. Arguments that are not a JSON object stay empty; the errors of such calls, which must not run, are
+    /// returned by call id.
     pub fn finish(&mut self) -> (Vec<Step>, BTreeMap<String, String>) {
         let mut steps = self.end();
         let mut bad = BTreeMap::new();
@@ -542,8 +542,8 @@ impl Partial {
     }
 }
 
-/// JSON values in the arguments of all calls of a reply. Each subscribed extension receives them several times, and a realm is
-/// terminated when a message exceeds its limits.
+/// Maximum number of JSON values in the arguments of all calls of a reply. Each subscribed extension receives them several times,
+/// and a realm is terminated when a message exceeds its limits.
 const MAX_VALUES: usize = 100_000;
 
 /// Returns the number of values left within the limit.

@@ -21,7 +21,7 @@ pub fn whole(text: &str) -> serde_json::Result<Value> {
     })
 }
 
-/// Parses a text as far as it is complete; `{}` when it has no value yet.
+/// Parses a text as far as it is complete; returns `{}` if it has no value yet.
 pub fn so_far(text: &str) -> Value {
     let text = text.trim();
     whole(text)
@@ -65,7 +65,7 @@ fn mended(text: &str) -> Cow<'_, str> {
     Cow::Owned(mended)
 }
 
-/// A parser of truncated text. `None` stands for an unreadable value, which the surrounding one omits.
+/// A parser of truncated text. Its methods return `None` for an unreadable value, which the enclosing value omits.
 struct TruncatedParser<'a> {
     text: &'a str,
     at: usize,
@@ -139,7 +139,7 @@ impl TruncatedParser<'_> {
         close(end).or_else(|| close(rest.rfind('\\')?))
     }
 
-    /// Parses `true`, `false`, `null`, or a prefix of one at the end.
+    /// Parses `true`, `false`, `null`, or a prefix of one of them at the end.
     fn word(&mut self) -> Option<Value> {
         let rest = &self.text[self.at..];
         let words = [("null", Value::Null), ("true", Value::Bool(true)), ("false", Value::Bool(false))];
@@ -148,7 +148,7 @@ impl TruncatedParser<'_> {
         Some(value)
     }
 
-    /// Parses a number; one that is truncated in its exponent loses the exponent.
+    /// Parses a number; a number that is truncated in its exponent loses the exponent.
     fn number(&mut self) -> Option<Value> {
         let rest = &self.text[self.at..];
         let length = rest.find([',', ']', '}']).unwrap_or(rest.len());

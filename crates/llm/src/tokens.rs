@@ -1,4 +1,4 @@
-//! Token counts of conversations: those of the provider, and estimates for the rest.
+//! Counts tokens of conversations: uses the provider's counts where available, and estimates otherwise.
 //!
 //! As in pi, a token is estimated as four characters, and an image as 4,800 characters, so that both programs make the same
 //! decisions.
@@ -53,12 +53,12 @@ fn of_block(block: &Block) -> usize {
     }
 }
 
-/// Returns the UTF-16 length, as JavaScript does.
+/// Returns the length of a text in UTF-16 units, as in JavaScript.
 fn units(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// Returns the total of a usage.
+/// Returns the total number of tokens of a usage.
 pub fn total(usage: &Usage) -> u64 {
     match usage.total_tokens {
         0 => usage.all(),
@@ -66,14 +66,14 @@ pub fn total(usage: &Usage) -> u64 {
     }
 }
 
-/// Returns the provider's token count for a reply; `None` when it failed or has none.
+/// Returns the provider's token count for a reply; `None` if the reply failed or has no count.
 pub fn counted(reply: &AssistantMessage) -> Option<u64> {
     let failed = matches!(reply.stop_reason, StopReason::Error | StopReason::Aborted);
     Some(total(&reply.usage)).filter(|tokens| !failed && *tokens > 0)
 }
 
 /// Returns the tokens of a request: the last count in its conversation plus an estimate of later messages, or an estimate of
-/// everything. A summary that was inserted before a counted reply invalidates its count.
+/// everything. A summary that was inserted before a counted reply invalidates the reply's count.
 pub fn of_request(request: &Request) -> u64 {
     let mut newest = None;
     let mut last = None;

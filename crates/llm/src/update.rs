@@ -28,7 +28,7 @@ pub enum UpdateKind<'a> {
 }
 
 impl Update<'_> {
-    /// Returns pi's `assistantMessageEvent` without the message so far.
+    /// Returns pi's `assistantMessageEvent`, except for the message so far.
     pub fn to_map(self) -> Map<String, serde_json::Value> {
         let (kind, extra) = match self.kind {
             UpdateKind::TextStart => ("text_start", None),

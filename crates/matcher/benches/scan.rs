@@ -1,7 +1,7 @@
 //! Prints the throughput of scans in MB/s of new text: `cargo bench -p pijs-matcher`.
 //!
 //! Uses rules of four kinds and a text of code and prose without matches, which is the common case. A scan starts with the caches
-//! of the scan before it; the first one, without caches, is printed as well.
+//! of the previous scan; the first scan, without caches, is printed as well.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 

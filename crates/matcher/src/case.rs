@@ -1,7 +1,7 @@
 //! Case folding by ECMAScript's `Canonicalize`: two characters match when their canonical forms are equal.
 //!
-//! With `u` or `v` the canonical form is Unicode's simple case folding. Without, it is `toUpperCase` of one UTF-16 code unit,
-//! unless that gives several units, or leads from outside of ASCII into it. So `/ſ/i` does not match `s`, and `/ſ/iu` does.
+//! With `u` or `v` the canonical form is Unicode's simple case folding. Otherwise it is `toUpperCase` of one UTF-16 code unit,
+//! unless that yields several units, or maps a unit outside of ASCII into ASCII. So `/ſ/i` does not match `s`, and `/ſ/iu` does.
 
 use crate::code_set::{CodeSet, MAX_UNIT};
 use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
@@ -26,7 +26,7 @@ static CLASS_OF_UNIT: LazyLock<Vec<(u32, usize)>> = LazyLock::new(|| {
     units
 });
 
-/// Letters and their lower case that the tables of `regex-syntax` have not yet: those of `char` are newer.
+/// Letters and their lower case that the tables of `regex-syntax` do not have yet; the tables of `char` are newer.
 static NEWER_LETTERS: LazyLock<Vec<(u32, u32)>> = LazyLock::new(|| {
     let is_unknown = |character: char| {
         let mut class = ClassUnicode::new([ClassUnicodeRange::new(character, character)]);

@@ -1,4 +1,4 @@
-//! Sets of code points or UTF-16 code units, which ECMAScript's classes denote: unlike in Rust's `char`, surrogates are members.
+//! Sets of code points or UTF-16 code units, as in ECMAScript's classes: unlike in Rust's `char`, surrogates may be members.
 
 /// The largest code point.
 pub(crate) const MAX_POINT: u32 = 0x10_FFFF;

@@ -2,7 +2,7 @@
 
 use crate::prefilter::{Prefilter, Reading};
 
-/// Maximum bytes of all automata of a group.
+/// Maximum size of all automata of a group, in bytes.
 const MAX_GROUP: usize = 8 << 20;
 
 /// Automata that read the same text, piece by piece.
@@ -25,7 +25,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Adds an automaton, which reads from the next text on, and returns its number, counted from 0; `None` when the group would
+    /// Adds an automaton, which reads from the next text on, and returns its number, counted from 0; `None` if the group would
     /// take too much memory.
     pub fn add(&mut self, filter: Prefilter) -> Option<usize> {
         self.bytes += filter.memory_usage();
@@ -44,7 +44,7 @@ impl Group {
         }
     }
 
-    /// Marks the rest of the text as unreadable: until the next text begins, each may match.
+    /// Marks the rest of the text as unreadable: until the next text begins, every expression may match.
     pub fn abandon(&mut self) {
         for (_, reading) in &mut self.members {
             reading.has_matched = true;

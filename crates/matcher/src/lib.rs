@@ -7,15 +7,15 @@
 //!
 //! | type | is |
 //! |---|---|
-//! | [`Pattern`] | an expression for automata: exact, or one that matches more |
+//! | [`Pattern`] | an expression for automata, which is exact or matches more |
 //! | [`PatternSet`] | many patterns in one lazy automaton |
 //! | [`Scan`] | one text: its state is carried from piece to piece |
 //! | [`Hit`] | a match: its pattern, its end, and whether it is final |
 //! | [`Prefilter`], [`Group`] | complete automata, which answer *no*, or *maybe* |
 //!
-//! Invariants: A pattern that is [`Exact`](Precision::Exact) hits where ECMAScript's expression matches the text so far,
-//! including UTF-16, all line ends and case folding. One that is [`Coarse`](Precision::Coarse) never misses a match. [`Limits`]
-//! bound cost and memory by counting states, not time.
+//! Invariants: An [`Exact`](Precision::Exact) pattern hits where ECMAScript's expression matches the text so far, including
+//! UTF-16, all line ends and case folding. A [`Coarse`](Precision::Coarse) pattern never misses a match. [`Limits`] bound cost
+//! and memory by counting states, not time.
 //!
 //! A pattern that is coarse, or that a set has abandoned, needs a second engine: `RegExpVm` of `pijs-engine` matches it in
 //! bounded steps.

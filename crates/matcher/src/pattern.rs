@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 100;
 /// Approximate maximum number of states of an automaton for one expression.
 const MAX_WEIGHT: usize = 50_000;
 
-/// The relation of a [`Pattern`] to its expression.
+/// Relation of a [`Pattern`] to its expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// The automaton matches the same texts; `\p{..}` uses the tables of Unicode 16.
@@ -53,7 +53,7 @@ impl PatternError {
         self.kind
     }
 
-    /// Returns the position of the error: a byte offset in the source, or in the flags for an error in these.
+    /// Returns the position of the error as a byte offset: in the source, or in the flags for an error in the flags.
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -118,13 +118,13 @@ impl Flags {
     }
 }
 
-/// One of the expressions of a [`Pattern`].
+/// One of the expressions that make up a [`Pattern`].
 #[derive(Debug, Clone)]
 pub(crate) struct PatternPart {
     pub(crate) hir: Hir,
-    /// Whether a match may depend on the text behind it.
+    /// Whether a match may depend on the text after it.
     pub(crate) looks_at_end: bool,
-    /// The matches that do not, if there are others as well.
+    /// Expression for the matches that do not depend on the text after them, if there are others as well.
     pub(crate) certain: Option<Hir>,
 }
 
@@ -135,13 +135,13 @@ impl PatternPart {
         Self { hir, looks_at_end, certain }
     }
 
-    /// Returns the expressions for an automaton, each with a flag for matches that may depend on the text behind them.
+    /// Returns the expressions for an automaton, each with a flag for matches that may depend on the text after them.
     pub(crate) fn expressions(&self) -> impl Iterator<Item = (&Hir, bool)> {
         self.certain.iter().map(|hir| (hir, false)).chain([(&self.hir, self.looks_at_end)])
     }
 }
 
-/// A regular expression of ECMAScript as automata take it.
+/// A regular expression of ECMAScript, translated for automata.
 ///
 /// ```
 /// use pijs_matcher::{Pattern, Precision};
@@ -166,7 +166,7 @@ pub struct Pattern {
 impl Pattern {
     /// Translates `new RegExp(source, flags)`.
     ///
-    /// Fails where ECMAScript does, with the flags `g` and `y`, and when the expression is too large.
+    /// Fails where ECMAScript fails, for the flags `g` and `y`, and when the expression is too large.
     pub fn parse(source: &str, flags: &str) -> Result<Self, PatternError> {
         let parsed_flags = Flags::parse(flags)?;
         if source.len() > MAX_SOURCE {
@@ -207,18 +207,18 @@ impl Pattern {
         &self.flags
     }
 
-    /// Returns whether a match has to be confirmed.
+    /// Returns the precision: whether a match has to be confirmed.
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// Returns whether text behind a hit may turn it into a match: a coarse pattern may omit a look-ahead, as in
+    /// Returns whether text after a hit may turn it into a match: a coarse pattern may omit a look-ahead, as in
     /// `(?=.*secret)log`. Such a hit has to be confirmed again when the text has grown.
     pub fn looks_past_end(&self) -> bool {
         self.looks_past_end
     }
 
-    /// Returns whether it matches every text, including the empty one.
+    /// Returns whether the pattern matches every text, including the empty one.
     pub fn matches_everything(&self) -> bool {
         self.parts.iter().all(|part| {
             let properties = part.hir.properties();
@@ -232,7 +232,7 @@ impl Pattern {
     }
 }
 
-/// Returns an equally long expression whose repetition counts fit into a number. No text is long enough for larger ones.
+/// Returns an expression of equal length whose repetition counts fit into a number. No text is long enough for larger counts.
 fn bounded(source: &str) -> Cow<'_, str> {
     const MAX_DIGITS: usize = 15;
     let mut bytes = Cow::Borrowed(source.as_bytes());
@@ -287,7 +287,7 @@ fn too_deep(source: &str, is_sets: bool) -> Option<usize> {
     None
 }
 
-/// Returns whether a match may end with a look-around, so that it depends on the text behind it.
+/// Returns whether a match may end with a look-around, so that it depends on the text after it.
 fn looks_at_end(hir: &Hir) -> bool {
     match hir.kind() {
         HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) => false,
@@ -309,7 +309,7 @@ fn looks_at_end(hir: &Hir) -> bool {
     }
 }
 
-/// Returns an expression for matches that do not end with a look-around, or for some of them.
+/// Returns an expression for the matches that do not end with a look-around, or for some of them.
 fn certain(hir: &Hir) -> Option<Hir> {
     let found = match hir.kind() {
         _ if !looks_at_end(hir) => hir.clone(),

@@ -1,4 +1,4 @@
-//! One expression as a complete automaton, whose memory is bounded at construction.
+//! A complete automaton for one expression, whose memory is bounded at construction.
 
 use crate::pattern::Pattern;
 use crate::transcode;
@@ -7,13 +7,13 @@ use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::util::{primitives::StateID, start};
 use regex_automata::{Anchored, MatchKind};
 
-/// Maximum length of an expression in bytes: building an automaton must not take longer than it saves.
+/// Maximum length of an expression in bytes. Building the automaton of a longer one takes longer than it saves.
 const MAX_SOURCE: usize = 1_000;
-/// Maximum bytes of an automaton, and of its construction.
+/// Maximum size of an automaton, and of its construction, in bytes.
 const MAX_AUTOMATON: usize = 256 * 1024;
 
-/// Says *no* only when an expression matches nowhere in a text that grows; *maybe* otherwise, and then the expression itself
-/// is asked.
+/// Answers *no* only if an expression matches nowhere in the text so far. Otherwise it answers *maybe*, and the expression itself
+/// has to decide.
 ///
 /// ```
 /// use pijs_matcher::Prefilter;
@@ -38,8 +38,8 @@ pub struct Reading {
 }
 
 impl Prefilter {
-    /// Builds the automaton of `new RegExp(source, flags)`; `None` when it would be too large, would match everything, or when
-    /// [`Pattern::parse`] refuses the expression.
+    /// Builds the automaton of `new RegExp(source, flags)`. Returns `None` if it would be too large or would match everything, or
+    /// if [`Pattern::parse`] refuses the expression.
     pub fn new(source: &str, flags: &str) -> Option<Self> {
         if source.len() > MAX_SOURCE {
             return None;

@@ -1,12 +1,12 @@
 //! Reads one text in pieces for all patterns of a set.
 //!
 //! A lazy DFA reports a match one byte late, so the end of each piece is evaluated as if the text ended there. A match that the
-//! following byte confirms is *settled*: it is final. A match that depends on the end (`$`, `\b`, `(?!x)`) is not, until more
-//! text arrives: `\bTODO\b` matches `TODO`, and no longer matches `TODOS`.
+//! following byte confirms is *settled*, that is, final. A match that depends on the end (`$`, `\b`, `(?!x)`) is not settled
+//! until more text arrives: `\bTODO\b` matches `TODO`, but does not match `TODOS`.
 //!
 //! An automaton that computes too many states is replaced in the middle of the text by the parts that the set splits it into.
-//! They read the end of the text again, of which at least [`WINDOW_BYTES`] bytes are kept; a longer match may be missed. A reported
-//! match is not reported again.
+//! These read the end of the text again, of which at least [`WINDOW_BYTES`] bytes are kept; a longer match may be missed. A
+//! reported match is not reported again.
 
 use crate::set::{Automaton, PatternId, SetShared};
 use crate::transcode;
@@ -17,11 +17,11 @@ use regex_automata::util::start;
 use std::fmt;
 use std::sync::Arc;
 
-/// Minimum bytes of the text that are kept for automata that begin in its middle; the maximum is twice as many.
+/// Minimum number of bytes of the text that are kept for automata that begin in its middle; the maximum is twice as many.
 const WINDOW_BYTES: usize = 16 * 1024;
-/// Bytes of a piece between checks of the limits.
+/// Number of bytes of a piece between checks of the limits.
 const SLICE_BYTES: usize = 1024;
-/// Bytes that are charged for a newly computed transition to an existing state.
+/// Number of bytes charged for a newly computed transition to an existing state.
 const TRANSITION_BYTES: u64 = 64;
 /// Number of cached states whose matches have all been reported.
 const MAX_QUIET_STATES: usize = 8;
@@ -29,24 +29,24 @@ const MAX_QUIET_STATES: usize = 8;
 /// A match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hit {
-    /// End of the match, in bytes of text. A match that ends inside a surrogate pair ends with the character, and one that ends
-    /// with `(?=x)` ends after the `x`.
+    /// End of the match, in bytes of text. A match that ends inside a surrogate pair ends with the character, and a match that
+    /// ends with `(?=x)` ends after the `x`.
     pub offset: u64,
     /// The matching pattern.
     pub pattern: PatternId,
-    /// Whether the match is final. Otherwise it holds only if the text ends here.
+    /// Whether the match is final. Otherwise it is valid only if the text ends here.
     pub is_settled: bool,
 }
 
-/// The matches of a pattern that a [`Scan`] reports.
+/// Matches of a pattern that a [`Scan`] reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reporting {
-    /// The first settled match, and before it unsettled ones at the end of each piece.
+    /// The first settled match, and before it unsettled matches at the end of each piece.
     #[default]
     Once,
     /// All matches with different ends.
     Every,
-    /// None.
+    /// No matches.
     Never,
 }
 
@@ -59,12 +59,12 @@ pub struct Scan {
     log: MatchLog,
     /// Number of bytes read.
     offset: u64,
-    /// The end of the text, and the byte that automata read before it.
+    /// End of the text, and the byte that automata read before it.
     tail: String,
     before_tail: Option<u8>,
     /// Abandoned patterns, in the order of abandonment.
     abandoned: Vec<PatternId>,
-    /// Bytes of states that may be computed, and that were.
+    /// Number of bytes of states that may be computed, and that were computed.
     allowed: u64,
     spent: u64,
 }
@@ -81,9 +81,9 @@ struct AutomatonReader {
     is_exhausted: bool,
 }
 
-/// The matches so far.
+/// Matches so far.
 struct MatchLog {
-    /// End of the last settled match of each part, and the parts with one.
+    /// End of the last settled match of each part, if there is one.
     settled: Vec<Option<u64>>,
     found: Vec<usize>,
     /// Number of parts of each pattern with a settled match.
@@ -144,7 +144,7 @@ impl Scan {
         self.abandoned.iter().copied()
     }
 
-    /// Returns whether [`Self::exhausted`] has any patterns.
+    /// Returns whether [`Self::exhausted`] is not empty.
     pub fn is_exhausted(&self) -> bool {
         !self.abandoned.is_empty()
     }
@@ -164,7 +164,7 @@ impl Scan {
         (self.allowed, self.spent) = (self.shared.limits.computed_bytes, 0);
     }
 
-    /// Returns the size of its caches in bytes.
+    /// Returns the size of the scan's caches in bytes.
     pub fn memory_usage(&self) -> usize {
         self.readers.iter().map(|reader| reader.cache.memory_usage()).sum()
     }
@@ -262,7 +262,7 @@ impl fmt::Debug for Scan {
 }
 
 impl AutomatonReader {
-    /// Starts behind a byte, or at the beginning of the text.
+    /// Starts after a byte, or at the beginning of the text.
     fn new(automaton: Arc<Automaton>, before: Option<u8>) -> Self {
         let mut cache = automaton.take_cache();
         let state = start_state(&automaton, &mut cache, before);
@@ -355,7 +355,7 @@ impl AutomatonReader {
     }
 }
 
-/// Returns the start state of an automaton behind a byte, or at the beginning of a text.
+/// Returns the start state of an automaton after a byte, or at the beginning of a text.
 fn start_state(automaton: &Automaton, cache: &mut Cache, before: Option<u8>) -> LazyStateID {
     let config = start::Config::new().anchored(Anchored::No).look_behind(before);
     let start = automaton.bytes.start_state(cache, &config);
@@ -377,7 +377,7 @@ impl MatchLog {
         }
     }
 
-    /// Forgets all matches.
+    /// Drops all matches.
     fn restart(&mut self, shared: &SetShared) {
         for part in self.found.drain(..) {
             let pattern = shared.parts[part].pattern.index();
@@ -390,7 +390,7 @@ impl MatchLog {
         }
     }
 
-    /// Returns whether no further settled match of a part is reported.
+    /// Returns whether no further settled match of a part will be reported.
     fn is_quiet(&self, shared: &SetShared, part: usize) -> bool {
         match self.reporting[shared.parts[part].pattern.index()] {
             Reporting::Once => self.settled[part].is_some(),
@@ -404,7 +404,7 @@ impl MatchLog {
         let before = self.settled[part];
         let pattern = shared.parts[part].pattern;
         let reporting = self.reporting[pattern.index()];
-        // The end of a piece may have reported it already.
+        // The match may already have been reported at the end of a piece.
         if before.is_some_and(|before| before >= offset) || (before.is_some() && reporting != Reporting::Every) {
             return;
         }

@@ -1,9 +1,9 @@
-//! Many patterns in shared automata for all texts of a session.
+//! Matches many patterns with automata that all texts of a session share.
 //!
 //! The automata are lazy DFAs: a state is computed when a text first leads to it, and cached. A pattern set starts with one
 //! automaton for all its patterns. Patterns with a state explosion are found by counting the computed states; the automaton is
-//! then split in halves, also for the rest of the text, until the responsible pattern is alone and is abandoned. All limits are
-//! counts, so the outcome depends on the patterns and the texts only.
+//! then split in halves, for the rest of the text as well, until the responsible pattern is alone and is abandoned. All limits
+//! are counts, so the outcome depends only on the patterns and the texts.
 
 use crate::pattern::{Pattern, PatternPart};
 use crate::scan::Scan;
@@ -14,12 +14,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of automata of a set, beyond which an exploding one is abandoned as a whole.
+/// Maximum number of automata of a set; beyond it an automaton with a state explosion is abandoned as a whole.
 const MAX_AUTOMATA: usize = 256;
-/// Cache size in bytes below which it is not halved.
+/// Minimum size of a cache in bytes; a smaller one is not halved.
 const MIN_CACHE: usize = 32 * 1024;
 
-/// Minimum bytes for each half of a split automaton.
+/// Minimum size of each half of a split automaton, in bytes.
 const MIN_AUTOMATON: usize = 1 << 20;
 
 /// Number of a pattern in its [`PatternSet`], in the order of construction.
@@ -40,13 +40,13 @@ impl PatternId {
 /// Resource limits of a [`PatternSet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of automata at construction.
+    /// Maximum size of the automata at construction, in bytes.
     pub automaton_bytes: usize,
-    /// Bytes of states that one [`Scan`] keeps; up to twice as many for a moment.
+    /// Maximum size of the states that one [`Scan`] keeps, in bytes; up to twice as many for a moment.
     pub scan_bytes: usize,
-    /// Bytes of states that one [`Scan`] may compute for any text.
+    /// Number of bytes of states that one [`Scan`] may compute for any text.
     pub computed_bytes: u64,
-    /// Additional bytes of states that it may compute for each byte of text.
+    /// Additional number of bytes of states that a scan may compute for each byte of text.
     pub computed_bytes_per_byte: u64,
     /// Number of caches that are kept for later texts.
     pub pooled_scans: usize,
@@ -117,12 +117,12 @@ impl PatternSet {
         self.shared.parts_of_pattern.len()
     }
 
-    /// Returns whether it has no patterns.
+    /// Returns whether the set has no patterns.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the ids of its patterns, in order.
+    /// Returns the ids of the set's patterns, in order.
     pub fn ids(&self) -> impl Iterator<Item = PatternId> + use<> {
         (0..self.len()).map(PatternId::new)
     }
@@ -132,14 +132,14 @@ impl PatternSet {
         Scan::new(Arc::clone(&self.shared))
     }
 
-    /// Returns the patterns that are not matched in texts that begin now: they are too large, or made too many states.
+    /// Returns the patterns that are not matched in texts that begin now, because they are too large or caused too many states.
     pub fn given_up(&self) -> Vec<PatternId> {
         let plan = self.shared.plan();
         let given_up = plan.is_given_up.iter().enumerate().filter(|&(_, &is_given_up)| is_given_up);
         given_up.map(|(index, _)| PatternId::new(index)).collect()
     }
 
-    /// Returns the bytes of its automata and of unused caches.
+    /// Returns the size of the set's automata and unused caches in bytes.
     pub fn memory_usage(&self) -> usize {
         let plan = self.shared.plan();
         let pooled = |automaton: &Automaton| automaton.pool().iter().map(Cache::memory_usage).sum::<usize>();
@@ -182,17 +182,17 @@ struct AutomataPlan {
 
 /// A lazy DFA for some parts.
 pub(crate) struct Automaton {
-    /// Reads bytes. Discards all states but the current one when they exceed the cache.
+    /// Reads bytes. Discards all states but the current one if they exceed the cache.
     pub(crate) bytes: DFA,
-    /// An equal automaton for the end of a piece, which has to keep the current state: it never discards states.
+    /// An equal automaton for the end of a piece. It never discards states, because the current state has to survive.
     pub(crate) ends: DFA,
-    /// Numbers of its parts in the set.
+    /// Numbers of the automaton's parts in the set.
     pub(crate) parts: Vec<u32>,
-    /// The part of each of its own patterns, and whether a match may depend on the text behind it.
+    /// Part of each of the automaton's patterns, and whether a match may depend on the text after it.
     pub(crate) expressions: Vec<(u32, bool)>,
     pub(crate) cache_bytes: usize,
     nfa_bytes: usize,
-    /// Whether the set computed too many states in some text.
+    /// Whether the automaton computed too many states in some text.
     is_exhausted: AtomicBool,
     pool: Mutex<Vec<Cache>>,
 }
@@ -247,8 +247,8 @@ impl SetShared {
         plan.automata.len() == automata.len() && plan.automata.iter().zip(automata).all(is_same)
     }
 
-    /// Adds the automaton of these parts to the plan, or several where one would be too large, within the remaining bytes.
-    /// Returns the bytes that are left.
+    /// Adds the automaton of these parts to the plan, or several automata if one would be too large, within the remaining bytes.
+    /// Returns the number of bytes left.
     fn build(&self, plan: &mut AutomataPlan, parts: Vec<u32>, cache_bytes: usize, automaton_bytes: usize) -> usize {
         if let Some(automaton) = self.automaton(&parts, cache_bytes, automaton_bytes) {
             let left = automaton_bytes.saturating_sub(automaton.nfa_bytes);
@@ -263,7 +263,7 @@ impl SetShared {
         self.build(plan, second, cache_bytes / 2, left)
     }
 
-    /// Splits parts in two, between two patterns; `None` when they belong to one.
+    /// Splits parts in two, between two patterns; returns `None` if all parts belong to one pattern.
     fn halves(&self, parts: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
         let pattern = |at: usize| self.parts[parts[at] as usize].pattern;
         let cuts = (1..parts.len()).filter(|&at| pattern(at - 1) != pattern(at));

@@ -1,15 +1,16 @@
-//! The alphabet of the automata, in which each UTF-16 code unit and each line end is a symbol of its own.
+//! Alphabet of the automata, in which each UTF-16 code unit and each line end is a separate symbol.
 //!
-//! ECMAScript's expressions see UTF-16, and `^` and `$` with the flag `m` see four ends of lines; automata see bytes. So the text
-//! is written for them as UTF-8 with two changes, and expressions are translated to what is then read:
+//! ECMAScript's expressions see UTF-16, and `^` and `$` with the flag `m` see four kinds of line ends; automata see bytes. So the
+//! text is encoded for them as UTF-8 with two changes, and expressions are translated to match that encoding:
 //!
 //! | in the text | is read as |
 //! |---|---|
 //! | a character beyond the BMP | two private characters of plane 16, one for each surrogate, `U+10F800` on |
-//! | `\n` `\r` U+2028 U+2029 | `\n`, a byte that no UTF-8 has, `\n` |
+//! | `\n` `\r` U+2028 U+2029 | `\n`, a byte that does not occur in UTF-8, `\n` |
 //!
-//! A character of plane 16 in the text is written as a pair like all of its kind, so the private ones are unambiguous. As each
-//! end of a line begins and ends with `\n`, an automaton's look-around for `\n` holds before and after all four.
+//! A character of plane 16 in the text is written as a pair like all characters beyond the BMP, so the private characters are
+//! unambiguous. As each encoded line end begins and ends with `\n`, an automaton's look-around for `\n` matches before and after
+//! all four kinds.
 
 use crate::case;
 use crate::code_set::{CodeSet, MAX_UNIT};
@@ -31,8 +32,7 @@ pub(crate) fn line_ends() -> CodeSet {
     CodeSet::new([(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)])
 }
 
-/// Returns the bytes that are read for a character that is not plain, and their number; `None` for a character that stays as it
-/// is.
+/// Returns the bytes that are read for a character, and their number; `None` for a character that is read unchanged.
 pub(crate) fn special(character: char) -> Option<([u8; 8], usize)> {
     let mut bytes = [0; 8];
     let code = u32::from(character);
@@ -60,7 +60,7 @@ pub(crate) fn last_byte(character: char) -> u8 {
     bytes[length - 1]
 }
 
-/// Returns whether a byte of UTF-8 is read as it is in any context.
+/// Returns whether a byte of UTF-8 is read unchanged in any context.
 #[inline]
 pub(crate) fn is_plain(byte: u8) -> bool {
     !matches!(byte, b'\n' | b'\r' | 0xE2 | 0xF0..)
@@ -86,7 +86,8 @@ pub(crate) fn point(set: &CodeSet) -> Hir {
     one_of(choices)
 }
 
-/// Returns the alternation of several expressions, without those that match nothing, which hide the minimum length.
+/// Returns the alternation of several expressions. Expressions that match nothing are removed, because they hide the minimum
+/// length.
 fn one_of(mut choices: Vec<Hir>) -> Hir {
     let nothing = Hir::fail();
     choices.retain(|choice| *choice != nothing);
@@ -108,7 +109,7 @@ fn line_ends_of(set: &CodeSet) -> impl Iterator<Item = Hir> {
     LINE_ENDS.iter().filter(|(end, _)| set.contains(*end)).map(|(_, written)| Hir::literal(written.to_vec()))
 }
 
-/// Returns the expressions for members beyond the BMP: leads with the trails that may follow them.
+/// Returns the expressions for members beyond the BMP: lead surrogates with the trail surrogates that may follow them.
 fn pairs(set: &CodeSet) -> Vec<Hir> {
     let mut trails_of_lead: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
     let mut whole: Vec<(u32, u32)> = Vec::new();
@@ -146,8 +147,8 @@ fn pairs(set: &CodeSet) -> Vec<Hir> {
     leads_of_trails.into_iter().map(pair).collect()
 }
 
-/// Calls `on_byte` with each byte that is read for the piece, until it returns `false`, and with the offset at which a match ends
-/// that ended before this byte. Inside a surrogate pair, that is the character's end.
+/// Calls `on_byte` with each byte that is read for the piece, until it returns `false`. The second argument is the offset at
+/// which a match ends that ended before this byte; inside a surrogate pair, it is the end of the character.
 #[inline]
 pub(crate) fn read(piece: &str, mut on_byte: impl FnMut(u8, usize) -> bool) {
     let bytes = piece.as_bytes();
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_is_read_as_it_is() {
+    fn plain_text_is_read_unchanged() {
         for text in ["", "plain", "grüße", "日本 \u{2027}\u{202A}…", "\u{E000}\u{FFFF}"] {
             assert_eq!(read_bytes(text), text.as_bytes());
         }

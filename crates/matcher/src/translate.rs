@@ -3,11 +3,11 @@
 //! | ECMAScript | here |
 //! |---|---|
 //! | characters, classes, `\p{..}`, groups, alternatives, modifiers | exact |
-//! | `^` `$` `\b` `\B` | exact; with `i` and `u`, `\b` and `\B` hold everywhere, because U+017F and U+212A are word characters then |
+//! | `^` `$` `\b` `\B` | exact; with `i` and `u`, `\b` and `\B` match everywhere, because U+017F and U+212A are then word characters |
 //! | `x(?=y)` where the expression ends, `(?<=y)x` where it begins | exact: `xy`, `yx` |
 //! | `x(?!abc)` where it ends, `(?<!abc)x` where it begins, for a sequence of characters or classes | exact: a text that differs from the sequence, or ends before |
 //! | `(?=[^]*a)(?=[^]*b)`, `^(?=a)(?=b)c` | exact: several expressions, each of which has to match |
-//! | other look-arounds | hold everywhere |
+//! | other look-arounds | match everywhere |
 //! | a reference to a group | whatever the group may match, look-arounds aside, or any text |
 //! | a quantifier that multiplies an expression too far | unbounded |
 
@@ -27,7 +27,7 @@ use std::collections::HashMap;
 const MAX_REPEATED: usize = 2_000;
 /// Approximate maximum number of states of a group that is repeated at a reference.
 const MAX_REFERRED: usize = 200;
-/// Maximum length of a sequence in a negative look-around, whose translation grows with the square.
+/// Maximum length of a sequence in a negative look-around; the size of its translation grows with the square.
 const MAX_SEQUENCE: usize = 32;
 
 /// The translation of an expression.
@@ -36,7 +36,7 @@ pub(crate) struct Translation {
     /// Expressions, each of which has to match somewhere.
     pub(crate) parts: Vec<Hir>,
     pub(crate) precision: Precision,
-    /// Whether a term that reads behind the end of a match was omitted.
+    /// Whether a term was omitted that reads past the end of a match.
     pub(crate) looks_past_end: bool,
 }
 
@@ -112,7 +112,7 @@ struct Translator {
 }
 
 impl Translator {
-    /// Returns the parts of an expression with several look-aheads at one position, all of which have to match.
+    /// Returns the parts of an expression with several look-aheads at one position; all parts have to match.
     fn conjunction(&mut self, body: &Disjunction<'_>, mode: GroupFlags) -> Option<Vec<Hir>> {
         let [alternative] = body.body.as_slice() else { return None };
         let mut terms = alternative.body.as_slice();
@@ -162,7 +162,7 @@ impl Translator {
         Some(parts)
     }
 
-    /// Returns whether a term is `[^]*` in one of its forms.
+    /// Returns whether a term is a form of `[^]*`.
     fn reads_everything(&self, term: &Term<'_>, mode: GroupFlags) -> bool {
         let Term::Quantifier(quantifier) = term else { return false };
         quantifier.min == 0
@@ -285,7 +285,8 @@ impl Translator {
         self.coarse(Hir::empty())
     }
 
-    /// Returns the expression for a text that differs from this sequence of characters, read away from the look-around.
+    /// Returns the expression for a text that differs from this sequence of characters; the sequence is read in the direction
+    /// away from the look-around.
     fn other_than(&self, sequence: &[CodeSet], edge: Look) -> Hir {
         let mut choices = Vec::with_capacity(sequence.len());
         for (number, set) in sequence.iter().enumerate() {
@@ -383,7 +384,8 @@ impl Translator {
         hir
     }
 
-    /// Returns the texts that a reference to one of these groups may match: its text, or nothing while it has none.
+    /// Returns the texts that a reference to one of these groups may match: the text of the group, or nothing before the group
+    /// has matched.
     fn reference(&mut self, numbers: &[u32], mode: GroupFlags) -> Hir {
         self.is_coarse = true;
         let mut choices = vec![Hir::empty()];
@@ -419,7 +421,7 @@ impl Translator {
         }
     }
 
-    /// Returns the members of a class, before the flag `i` and, without `v`, before `^` are applied.
+    /// Returns the members of a class, before `i` is applied and, without `v`, before `^` is applied.
     fn class(&self, class: &CharacterClass<'_>, mode: GroupFlags) -> Option<CodeSet> {
         let mut contents = class.body.iter().map(|content| self.content(content, mode));
         let mut set = contents.next().unwrap_or_else(|| Some(CodeSet::default()))?;
@@ -548,7 +550,8 @@ impl Translator {
         Hir::repetition(Repetition { min: 0, max: None, greedy: true, sub })
     }
 
-    /// Aligns an expression that may read nothing with symbol boundaries, because a look-around could also hold inside a symbol.
+    /// Aligns an expression that may read nothing with symbol boundaries, because a look-around could otherwise match inside a
+    /// symbol.
     fn aligned(&self, hir: Hir) -> Hir {
         let reads_something = hir.properties().minimum_len().is_some_and(|length| length > 0);
         if reads_something || hir.properties().look_set().is_empty() {
@@ -591,7 +594,7 @@ fn is_ahead(kind: LookAroundAssertionKind) -> bool {
     matches!(kind, LookAroundAssertionKind::Lookahead | LookAroundAssertionKind::NegativeLookahead)
 }
 
-/// Returns whether a match of a body may depend on the text behind it.
+/// Returns whether a match of a body may depend on the text after it.
 fn looks_ahead(body: &Disjunction<'_>) -> bool {
     body.body.iter().flat_map(|alternative| &alternative.body).any(term_looks_ahead)
 }
@@ -620,7 +623,7 @@ fn without_looks(hir: &Hir) -> Hir {
     }
 }
 
-/// Returns the number of groups in an untranslated body, so that later ones keep their numbers.
+/// Returns the number of groups in an untranslated body, so that later groups keep their numbers.
 fn count_groups(body: &Disjunction<'_>) -> u32 {
     let terms = body.body.iter().flat_map(|alternative| &alternative.body);
     terms.map(count_groups_of_term).sum()

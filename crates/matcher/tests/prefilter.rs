@@ -2,9 +2,9 @@
 
 use pijs_matcher::Prefilter;
 
-/// Each text is a near miss of its expression.
+/// Checks texts that nearly match their expressions.
 #[test]
-fn common_expressions_are_told_apart() {
+fn near_misses_of_common_expressions_are_excluded() {
     for (source, flags, text) in [
         (r"\bconsole\.log\(", "", "consolelog( console_log( xconsole.log("),
         (r"^import .* from", "", "  import a from b"),

@@ -1,4 +1,4 @@
-//! Tests many patterns in one text: reported matches, and the effect of limits.
+//! Tests the matching of many patterns in one text: reported matches, and the effect of limits.
 
 use pijs_matcher::{Hit, Limits, Pattern, PatternSet, Reporting};
 
@@ -87,7 +87,7 @@ fn a_pattern_with_too_many_states_is_abandoned_alone() {
     let numbers = |ids: Vec<pijs_matcher::PatternId>| ids.into_iter().map(|id| id.index()).collect::<Vec<_>>();
     assert_eq!(numbers(scan.exhausted().collect()), [33]);
     assert_eq!(numbers(set.given_up()), [33]);
-    // The others continue in this text.
+    // The other patterns are still matched in this text.
     let mut hits = Vec::new();
     scan.read("word32 word33 word34 ", |hit| hits.push(hit.pattern.index()));
     assert_eq!(hits, [32, 34]);
@@ -177,7 +177,7 @@ fn a_piece_allocates_nothing_once_its_states_are_there() {
             scan.read(piece, |_| {});
         }
     });
-    // The ends of these pieces are states of their own.
+    // The ends of these pieces need additional states.
     let again = allocation_counter::measure(|| {
         for piece in text.split_inclusive(' ') {
             scan.read(piece, |_| {});

@@ -1,4 +1,4 @@
-//! Renews a GitHub Copilot login: exchanges the GitHub token for a token of the models.
+//! Renews a GitHub Copilot login: exchanges the GitHub token for a token for the models.
 
 use super::file::Login;
 use crate::catalogue;
@@ -10,10 +10,10 @@ use std::time::Duration;
 const TIME: Duration = Duration::from_secs(15);
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 1 << 16;
-/// Time by which a token expires earlier than GitHub reports; pi's value.
+/// Time by which a token expires earlier than GitHub reports, in milliseconds; pi's value.
 const MARGIN_MS: f64 = 300_000.0;
 
-/// Returns the base URL of the models: a token names a proxy host from which it is derived.
+/// Returns the base URL of the models, derived from the proxy host that a token names.
 pub(super) fn base_url(login: &Login) -> String {
     let proxy = login.access.split(';').find_map(|part| part.trim().strip_prefix("proxy-ep="));
     match (proxy.and_then(|proxy| proxy.strip_prefix("proxy.")), enterprise(login)) {
@@ -43,7 +43,7 @@ pub(super) async fn renew_at(url: &str, login: &Login, http: &HttpOptions) -> Re
     let parsed = address(url).map_err(&failed)?;
     let (client, _) = client(http, &parsed).map_err(|error| failed(error.to_string()))?;
     let mut request = client.get(url).timeout(TIME).bearer_auth(&login.refresh).header("Accept", "application/json");
-    // GitHub expects the headers of the client that these tokens are issued for; the catalogue has them.
+    // GitHub expects the headers of the client for which it issues these tokens; the catalogue contains them.
     let model = catalogue::models("github-copilot").into_iter().next();
     let headers = model.as_ref().and_then(|model| model.facts.get("headers")?.as_object());
     for (name, value) in headers.into_iter().flatten() {

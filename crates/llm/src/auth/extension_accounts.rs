@@ -1,7 +1,7 @@
 //! Keys and logins of providers that extensions register.
 //!
-//! An entry of `auth.json` stored through an extension names the extension, and no other one receives it: any extension can
-//! register a provider name.
+//! An entry of `auth.json` stored through an extension names that extension, and no other extension receives it, because any
+//! extension can register any provider name.
 
 use super::file::{Login, StoredCredential};
 use super::value::ConfigValue;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A token that expires sooner than this is renewed; pi's value.
+/// Time before its expiry at which a token is renewed, in milliseconds; pi's value.
 const RENEW_BEFORE_MS: f64 = 300_000.0;
 /// Maximum size of a login in bytes. The file is shared and has a size limit.
 const MAX_LOGIN_BYTES: usize = 1 << 16;

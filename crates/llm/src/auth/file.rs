@@ -25,7 +25,7 @@ pub enum StoredCredential {
         /// Environment variables for this provider only.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         env: BTreeMap<String, String>,
-        /// The extension that provides the provider; none for one of pi's own.
+        /// The extension that registers the provider; `None` for a provider of pi.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         extension: Option<String>,
     },
@@ -79,7 +79,7 @@ impl AuthFile {
     ///
     /// # Errors
     ///
-    /// Fails when the file cannot be read or has another format.
+    /// Fails when the file cannot be read or has an invalid format.
     pub fn read(&self) -> io::Result<BTreeMap<String, StoredCredential>> {
         let entries = self.entries()?;
         let entry = |(provider, value): (String, Value)| match serde_json::from_value(value) {
@@ -99,7 +99,7 @@ impl AuthFile {
         serde_json::from_slice(text).map_err(|_| self.wrong("it is not a JSON object"))
     }
 
-    /// Stores credentials for a provider and keeps all other entries. The caller holds [`AuthFile::lock`].
+    /// Stores credentials for a provider and keeps all other entries. The caller must hold [`AuthFile::lock`].
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl AuthFile {
     pub(super) fn put(&self, provider: &str, stored: &StoredCredential) -> io::Result<()> {
         let mut entries = self.entries()?;
         let mut value = serde_json::to_value(stored).map_err(io::Error::other)?;
-        // Keeps pi's members that are unknown here, unless the type changes from a login to a key or back.
+        // Keeps members of pi that are unknown here, unless the type changes between login and key.
         if let (Some(Value::Object(known)), Some(given)) = (entries.get(provider), value.as_object_mut())
             && known.get("type") == given.get("type")
         {
@@ -119,11 +119,11 @@ impl AuthFile {
         self.write(&entries)
     }
 
-    /// Removes the credentials of a provider; returns whether there were any. The caller holds [`AuthFile::lock`].
+    /// Removes the credentials of a provider; returns whether there were any. The caller must hold [`AuthFile::lock`].
     ///
     /// # Errors
     ///
-    /// Those of [`AuthFile::put`].
+    /// The same as [`AuthFile::put`].
     pub(super) fn remove(&self, provider: &str) -> io::Result<bool> {
         let mut entries = self.entries()?;
         if entries.shift_remove(provider).is_none() {
@@ -139,7 +139,7 @@ impl AuthFile {
         self.disk.replace(&self.path, &text, Replace { backup: false, follow_links: true, keep_mode: false })
     }
 
-    /// Acquires pi's lock; `None` while another process holds it.
+    /// Acquires pi's lock; returns `None` while another process holds it.
     pub(super) fn lock(&self) -> io::Result<Option<AuthLock>> {
         let folder = self.lock_folder();
         if let Some(parent) = self.path.parent() {

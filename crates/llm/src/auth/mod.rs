@@ -24,14 +24,14 @@ use value::ConfigValue;
 
 /// Timeout of a command that prints a key.
 const COMMAND_TIME: Duration = Duration::from_secs(10);
-/// A token that expires sooner than this is renewed.
+/// Time before its expiry at which a token is renewed, in milliseconds.
 const RENEW_BEFORE_MS: f64 = 300_000.0;
 
 /// Environment in which keys are resolved.
 pub trait KeyEnvironment: Send + Sync {
     /// Returns an environment variable.
     fn variable(&self, name: &str) -> Option<String>;
-    /// Runs a shell command and returns its output; `None` when it fails.
+    /// Runs a shell command and returns its output; `None` if the command fails.
     fn command(&self, line: &str) -> BoxFuture<'static, Option<String>>;
     /// Registers a resolved secret for redaction.
     fn learned(&self, secret: &str);
@@ -89,7 +89,7 @@ pub struct Auth {
     around: Arc<dyn KeyEnvironment>,
     file: Option<AuthFile>,
     given: Mutex<BTreeMap<String, String>>,
-    /// Output of commands in `auth.json`, each of which runs once.
+    /// Output of commands in `auth.json`; each command runs once.
     printed: Mutex<BTreeMap<String, Option<String>>>,
     ambient: Ambient,
     http: HttpOptions,
@@ -118,7 +118,7 @@ impl Auth {
         self.status_of(provider, config, self.stored().get(provider))
     }
 
-    /// Returns the contents of `auth.json`; empty when it cannot be read. [`Auth::credentials`] reports the error.
+    /// Returns the contents of `auth.json`; empty if the file cannot be read. [`Auth::credentials`] reports the error.
     pub fn stored(&self) -> BTreeMap<String, StoredCredential> {
         self.file.as_ref().and_then(|file| file.read().ok()).unwrap_or_default()
     }
@@ -155,7 +155,7 @@ impl Auth {
         Some(Status { label: Some(name), ..Status::from("environment") })
     }
 
-    /// Resolves the credentials for requests to a provider; `None` when there are none.
+    /// Resolves the credentials for requests to a provider; returns `None` if there are none.
     ///
     /// # Errors
     ///
@@ -253,7 +253,7 @@ impl Auth {
         own.or_else(|| self.around.variable(name)).filter(|value| !value.is_empty())
     }
 
-    /// Returns whether a value can be resolved, as far as this is known without running a command.
+    /// Returns whether a value can be resolved, as far as is known without running a command.
     fn is_there(&self, text: &str, env: &BTreeMap<String, String>) -> bool {
         let written = ConfigValue::parse(text);
         matches!(written, ConfigValue::Command(_)) || self.filled(&written, env).is_some()
@@ -335,7 +335,7 @@ impl Auth {
     ///
     /// # Errors
     ///
-    /// Those of [`Auth::store_key`].
+    /// The same as [`Auth::store_key`].
     pub async fn forget(&self, provider: &str) -> Result<bool, String> {
         let (file, _lock) = self.locked_file().await?;
         file.remove(provider).map_err(said)

@@ -1,4 +1,5 @@
-//! Messages of rejected requests. They equal those of pi's clients for a status and a body, since extensions search them.
+//! Formats the messages of rejected requests. For a status and a body they equal the messages of pi's clients, because extensions
+//! search for that text.
 //!
 //! [`one_line`] shortens them for users: the status, its reason, and the server's message without JSON. HTML pages of proxies and
 //! gateways are removed ([`without_html`]).
@@ -6,13 +7,13 @@
 use reqwest::StatusCode;
 use serde_json::Value;
 
-/// Characters of an error for users.
+/// Maximum length of an error for users, in characters.
 const MAX_LINE_CHARS: usize = 500;
 
 /// Replacement of an HTML page.
 const HTML: &str = "(an HTML page, not shown)";
 
-/// Characters of a body in a message.
+/// Maximum length of a body in a message, in characters.
 const MAX_CHARS: usize = 4000;
 
 /// Client library whose error format is imitated.
@@ -20,7 +21,7 @@ const MAX_CHARS: usize = 4000;
 pub(super) enum ErrorFormat {
     /// OpenAI's client for chat completions.
     Completions,
-    /// OpenAI's client for the Responses API; messages contain the provider.
+    /// OpenAI's client for the Responses API; messages contain the name of the provider.
     Responses(String),
     /// Anthropic's client.
     Anthropic,
@@ -75,7 +76,7 @@ fn object(error: Option<&Value>) -> Option<&Value> {
     error.filter(|error| error.as_object().is_some_and(|members| !members.is_empty()))
 }
 
-/// Formats an error body as pi's clients do: status, and message or body.
+/// Formats an error body as pi's clients do: the status, followed by the message or the body.
 fn message(status: u16, error: Option<&Value>, text: Option<&str>) -> String {
     let error = error.filter(|error| !matches!(error, Value::Null | Value::Bool(false)) && error.as_str() != Some(""));
     let said = match (error, error.and_then(|error| error.get("message")).filter(|said| !said.is_null())) {
@@ -184,7 +185,7 @@ fn with_reason(text: &str) -> String {
     }
 }
 
-/// Inserts the reason after a leading status, as in `503 later`, unless it is there.
+/// Inserts the reason after a leading status, as in `503 later`, unless the text already contains it.
 fn status_first(text: &str) -> String {
     let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
     let first = first.trim_end_matches(':');

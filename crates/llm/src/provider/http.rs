@@ -36,14 +36,14 @@ pub struct HttpOptions {
     pub total: Duration,
     /// Size limits in bytes.
     pub sse: SseLimits,
-    /// Retries after the first attempt; pi's `retry.provider.maxRetries`. None by default: the agent retries by itself
-    /// (`RetrySettings`), and the two would multiply.
+    /// Number of retries after the first attempt; pi's `retry.provider.maxRetries`. 0 by default, because the agent also retries
+    /// (`RetrySettings`), and the two numbers would multiply.
     pub retries: u32,
-    /// First delay. It doubles with each retry up to 32 times, minus a random part of up to a half.
+    /// First delay between attempts. It doubles with each retry up to 32 times, minus a random part of up to a half.
     pub backoff: Duration,
     /// Maximum delay that a server may request; beyond it the request fails at once. pi's `retry.provider.maxRetryDelayMs`.
     pub retry_after_cap: Duration,
-    /// Proxies of the user. The environment is not read.
+    /// Proxies of the user, from the caller; the environment is not read.
     pub proxies: Proxies,
     /// Additional certificate authority in PEM.
     pub certificate: Option<Vec<u8>>,
@@ -157,7 +157,7 @@ pub fn client(options: &HttpOptions, url: &Url) -> Result<(reqwest::Client, Opti
 ///
 /// # Errors
 ///
-/// Fails with a message about the problem that omits the address.
+/// Fails with a message that states the problem, but not the address.
 pub fn address(text: &str) -> Result<Url, String> {
     // The URL parser accepts a single slash after the scheme.
     if let Some((scheme, rest)) = text.split_once(':')
@@ -210,7 +210,7 @@ fn is_private(address: std::net::IpAddr) -> bool {
     }
 }
 
-/// Help for an endpoint that has chat completions and no Responses API.
+/// Help text for an endpoint that has chat completions but no Responses API.
 const CHAT_ONLY: &str = "for an endpoint with chat completions only: --model openai/NAME --base-url URL";
 
 impl Endpoint {
@@ -335,7 +335,7 @@ impl Endpoint {
         cancellable(reply.boxed(), cancel)
     }
 
-    /// Adds help to a response that is not of the Responses API: the endpoint may have chat completions.
+    /// Adds help to the error of a response in another API's format: the endpoint may only have chat completions.
     fn of_other_api(&self, error: ProviderError, wording: &ErrorFormat, model: &str) -> ProviderError {
         if !matches!(wording, ErrorFormat::Responses(_)) || error.kind() != ErrorKind::Malformed {
             return error;
@@ -482,7 +482,7 @@ impl Endpoint {
     }
 }
 
-/// A failed attempt. `retry`: not at all, after the default delay, or after the server's.
+/// A failed attempt, and whether it is retried: not at all, after the default delay, or after the delay that the server requests.
 struct AttemptFailure {
     error: ProviderError,
     retry: Option<Option<Duration>>,
@@ -493,7 +493,7 @@ pub fn is_retriable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 409 | 429 | 500 | 502 | 503 | 504 | 529)
 }
 
-/// Returns the failure of a request whose server asks for too long a delay; it begins with pi's message.
+/// Returns the failure of a request whose server requests too long a delay. The message begins with pi's text.
 fn too_long(error: ProviderError, delay: Duration, cap: Duration, from: &str) -> ProviderError {
     let seconds = |duration: Duration| duration.as_millis().div_ceil(1000);
     let help = format!(

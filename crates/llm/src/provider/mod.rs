@@ -1,4 +1,4 @@
-//! Model providers: the trait, its events, and the available implementations.
+//! Model providers: the trait, its events, and its implementations.
 //!
 //! A [`Provider`] turns a [`Request`] into the body of its wire format ([`Provider::payload`]) and a body into a stream of
 //! [`ProviderEvent`]s ([`Provider::send`]). The two steps are separate because extensions may rewrite the body in between
@@ -16,8 +16,8 @@
 //! | [`responses`] | the Responses API of OpenAI |
 //! | [`anthropic`] | the Messages API |
 //! | [`google`] | the Gemini API |
-//! | `adapt` | none: adapts the conversation to one model |
-//! | [`http`] | shared by the above: requests, retries, limits |
+//! | `adapt` | no protocol; adapts the conversation to one model |
+//! | [`http`] | requests, retries and limits, shared by all clients |
 //! | [`proxy`] | choice of the proxy |
 //! | `error_messages` | messages of rejected requests |
 //! | [`sse`] | server-sent events with limits |
@@ -75,7 +75,7 @@ pub trait Provider: Send + Sync {
     fn is_open(&self) -> bool {
         true
     }
-    /// Returns whether the body is created during [`Provider::send`], which passes it to extensions itself.
+    /// Returns whether the body is created during [`Provider::send`], which then passes it to extensions itself.
     fn has_own_payload(&self) -> bool {
         false
     }
@@ -96,7 +96,7 @@ pub type ProviderStream = BoxStream<'static, Result<ProviderEvent, ProviderError
 pub struct Outgoing {
     /// The body.
     pub payload: Value,
-    /// Changes to [`Provider::headers`]; `None` removes one. Handlers cannot change keys, which are added last.
+    /// Changes to [`Provider::headers`]; `None` removes a header. Handlers cannot change keys, which are added last.
     pub headers: BTreeMap<String, Option<String>>,
 }
 
@@ -116,12 +116,11 @@ pub struct Request {
     /// The conversation in the session's form, before repairs for a provider: user messages (including those of extensions and
     /// shell commands), replies and tool results.
     pub conversation: Vec<Message>,
-    /// The conversation with the system messages that changed prompt and tools; empty when only `system` and `tools` contain
-    /// these.
+    /// The conversation with the system messages that changed prompt and tools; empty if only `system` and `tools` contain them.
     pub transcript: Vec<Message>,
     /// The available tools.
     pub tools: Vec<ToolDescription>,
-    /// Thinking level; `None` is `off`.
+    /// Thinking level; `None` means `off`.
     pub thinking: Option<String>,
     /// Token limit of the reply; `None` for the model's limit within its context window.
     pub max_tokens: Option<u64>,
@@ -130,9 +129,9 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns the token limit of the reply; `None` when the model's limit is unknown.
+    /// Returns the token limit of the reply; `None` if the model's limit is unknown.
     pub fn room(&self, model: &Model) -> Option<u64> {
-        /// Tokens kept free, since token counts are estimates.
+        /// Number of tokens that stay unused, because token counts are estimates.
         const SPARE: u64 = 4096;
         let wanted = self.max_tokens.or(model.max_tokens())?;
         let Some(window) = model.context_window() else { return Some(wanted.max(1)) };
@@ -189,7 +188,7 @@ impl RequestMessage {
 
 /// Wraps injected system text for a provider that does not accept a system message at this position.
 ///
-/// The mark tells the model that the user did not write the text.
+/// The mark states that the user did not write the text.
 pub fn marked(text: &str) -> String {
     format!("<system-reminder>\n{text}\n</system-reminder>")
 }
@@ -226,9 +225,9 @@ pub enum ProviderEvent {
         /// Header names in lower case.
         headers: BTreeMap<String, String>,
     },
-    /// The reply begins. A stream without this event is reported only when it is complete.
+    /// The reply begins. A stream without this event is reported to front ends only when it is complete.
     Begun,
-    /// A change of the message outside of its content, which is not reported by itself.
+    /// A change of the message outside of its content. It causes no update of its own.
     Note(Note),
     /// A text or thinking block begins, with its initial content.
     Open(Block),
@@ -239,18 +238,18 @@ pub enum ProviderEvent {
     /// A piece of a tool call. Calls may interleave. The first piece begins a call; an empty piece is reported for a call that
     /// has begun.
     ToolCall {
-        /// Distinguishes the calls of one reply.
+        /// Index that distinguishes the calls of one reply.
         index: u32,
-        /// Set on the first piece.
+        /// Id of the call; set on the first piece.
         id: Option<String>,
-        /// Set on the first piece.
+        /// Name of the tool; set on the first piece.
         name: Option<String>,
         /// A piece of the arguments' JSON text, possibly empty.
         arguments: String,
     },
-    /// The current block and calls are complete, or all blocks of a reply with interleaved ones.
+    /// The current block and calls are complete; for a reply with interleaved blocks, all blocks are.
     BlockEnd,
-    /// A piece that only rules receive, since the reply arrived without deltas.
+    /// A piece that only rules receive, because the reply arrived without deltas.
     RulesOnly(Box<ProviderEvent>),
     /// The reply is complete.
     Done(StopReason),
@@ -268,7 +267,7 @@ impl ProviderEvent {
 /// A change of a message outside of its content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Note {
-    /// Text, thinking and calls of this reply interleave: text continues the single text block, thinking the single thinking
+    /// Text, thinking and calls of this reply interleave. Text continues the single text block, thinking the single thinking
     /// block, and all blocks end with the reply.
     Interleaved,
     /// `arguments` stays empty while a call streams, as with pi's scripted models.
@@ -288,7 +287,7 @@ pub enum Note {
     Members(Map<String, Value>),
     /// The blank line at the end of the latest thinking block is removed, since no text follows.
     Trimmed,
-    /// Tokens so far; replaces an earlier count.
+    /// Token counts so far; they replace an earlier count.
     Usage(Usage),
 }
 
@@ -393,12 +392,12 @@ impl ProviderError {
         self
     }
 
-    /// Returns the delay that the provider asked for, already capped.
+    /// Returns the delay that the provider asked for, limited to the maximum.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// Marks the error as not to be retried automatically, whatever its kind.
+    /// Marks the error as final: it is not retried automatically, whatever its kind.
     #[must_use]
     pub fn and_final(mut self) -> Self {
         self.is_final = true;
@@ -427,7 +426,7 @@ impl ProviderError {
         self.status
     }
 
-    /// Returns the message in the wording that extensions search for. [`ProviderError::help`] has the remedy.
+    /// Returns the message in the wording that extensions search for. [`ProviderError::help`] returns the remedy.
     pub fn message(&self) -> &str {
         &self.message
     }

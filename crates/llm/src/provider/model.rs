@@ -1,8 +1,8 @@
 //! [`Model`]: the model of a request, with the members of pi's `Model`.
 //!
-//! The agent reads few of them; extensions see all as `ctx.model`. Thinking levels are those of pi-ai: `off`, `minimal`, `low`,
-//! `medium`, `high`, `xhigh`, `max`. A model without reasoning has `off` alone, and `thinkingLevelMap` may remove levels or add
-//! the last two.
+//! The agent reads few of these members; extensions see all of them as `ctx.model`. The thinking levels are those of pi-ai:
+//! `off`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`. A model without reasoning only has `off`; `thinkingLevelMap` may
+//! remove levels or add the last two.
 
 use crate::message::{Cost, Usage};
 use pijs_protocol::guard;
@@ -33,7 +33,7 @@ impl Model {
         Self { provider, id, api, system_anywhere: true, facts: Map::new() }
     }
 
-    /// Returns the placeholder for no chosen model, as in pi.
+    /// Returns the placeholder that means that no model is chosen, as in pi.
     pub fn unknown() -> Self {
         Self::new("unknown", "unknown", "unknown").with("input", json!([]))
     }
@@ -50,12 +50,12 @@ impl Model {
         self
     }
 
-    /// Parses pi's format; `None` without `id` and `provider`.
+    /// Parses pi's format; returns `None` without `id` and `provider`.
     pub fn from_value(value: &Value) -> Option<Self> {
         let mut facts = value.as_object()?.clone();
         let mut text = |key: &str| facts.remove(key).and_then(|value| value.as_str().map(str::to_owned));
         let (provider, id, api) = (text("provider")?, text("id")?, text("api").unwrap_or_default());
-        // Only the Messages API rejects them.
+        // Only the Messages API rejects system messages within a conversation.
         let system_anywhere = api != "anthropic-messages";
         Some(Self { provider, id, api, system_anywhere, facts })
     }
@@ -97,7 +97,7 @@ impl Model {
         self.facts.get("baseUrl").and_then(Value::as_str).filter(|url| !url.is_empty())
     }
 
-    /// Returns the base URL or a default one, without a trailing slash.
+    /// Returns the base URL, or `usual` if there is none, without a trailing slash.
     pub(super) fn address<'a>(&'a self, usual: &'a str) -> &'a str {
         self.base_url().unwrap_or(usual).trim_end_matches('/')
     }
@@ -143,12 +143,12 @@ impl Model {
         self.facts.get("thinkingLevelMap")?.get(level)?.as_str()
     }
 
-    /// Returns additional request members from the configuration, which override the generated ones.
+    /// Returns additional request members from the configuration. They override generated members.
     pub fn sampling(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.facts.get("samplingParams").and_then(Value::as_object).into_iter().flatten()
     }
 
-    /// Returns the cost of these tokens. Of several price tiers, the one for a request of this size applies.
+    /// Returns the cost of these tokens. If there are several price tiers, the tier for a request of this size applies.
     pub fn price(&self, usage: &Usage) -> Cost {
         let prices = self.facts.get("cost");
         let read = usage.all_read();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_price_is_that_of_the_longest_tier_reached() {
+    fn the_largest_reached_price_tier_applies() {
         let model = Model::new("p", "m", "a").with(
             "cost",
             json!({"input": 1, "output": 2, "cacheRead": 0.5, "cacheWrite": 4,

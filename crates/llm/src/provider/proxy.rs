@@ -1,16 +1,16 @@
 //! Chooses the proxy of a request from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
 //!
-//! Requests over https use `HTTPS_PROXY`, those over http `HTTP_PROXY`. `ALL_PROXY` replaces a missing one, as in curl, and
-//! `HTTP_PROXY` the other two, as in pi: a user who sets a proxy wants no request to bypass it. Lower-case names have precedence.
-//! [`Matcher`] evaluates `NO_PROXY` after its entries were normalised, since Node also accepts ports, brackets, spaces as
-//! separators and a leading `*.`.
+//! Requests over https use `HTTPS_PROXY`, requests over http use `HTTP_PROXY`. A missing variable is replaced by `ALL_PROXY`, as
+//! in curl, and then by `HTTP_PROXY`, as in pi, because a user who sets a proxy wants no request to bypass it. Lower-case names
+//! take precedence. [`Matcher`] evaluates `NO_PROXY` after its entries are normalised, because Node also accepts ports, brackets,
+//! spaces as separators and a leading `*.`.
 
 use super::{ErrorKind, ProviderError};
 use hyper_util::client::proxy::matcher::Matcher;
 use std::fmt;
 use url::Url;
 
-/// The user's proxies; none by default.
+/// Proxies of the user; the default is no proxy.
 #[derive(Clone, Default)]
 pub struct Proxies {
     http: Option<Setting>,
@@ -50,7 +50,7 @@ impl Proxies {
         Self { https: https.or(all).or_else(|| http.clone()), http, exempt }
     }
 
-    /// Uses one proxy for every scheme, as another program's configuration names it.
+    /// Uses one proxy for every scheme, as the configuration of another program names it.
     #[must_use]
     pub fn replaced_by(self, name: &str, value: &str) -> Self {
         let setting = Some(Setting { variable: name.to_owned(), value: value.trim().to_owned() });
@@ -81,7 +81,7 @@ impl Proxies {
         });
         let entries: Vec<&str> = entries.collect();
         let Ok(uri) = url.as_str().parse() else { return false };
-        // With a proxy for all addresses, only the exceptions remain.
+        // With a proxy for all addresses, the result depends on the exceptions only.
         Matcher::builder().all("http://proxy").no(entries.join(",")).build().intercept(&uri).is_none()
     }
 }
@@ -105,7 +105,7 @@ impl Setting {
         };
         let url = Url::parse(&with_scheme).ok();
         let scheme = url.as_ref().map_or("", Url::scheme).to_owned();
-        // A single word is probably meant for another variable; a host without a domain needs a scheme or port.
+        // A single word was probably meant for another variable; a host without a domain needs a scheme or port.
         let is_word = self.value.chars().all(|character| character.is_alphanumeric() || "-_".contains(character));
         let is_word = is_word && self.value != "localhost";
         match url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host() && !is_word) {

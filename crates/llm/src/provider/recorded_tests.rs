@@ -1,5 +1,5 @@
-//! Plays recorded streams to the clients and compares the results with those of pi's clients (`fixtures/providers`, written by
-//! `capture.mjs` there).
+//! Plays recorded streams to the clients and compares the results with the results of pi's clients (`fixtures/providers`, written
+//! by `capture.mjs` there).
 
 use super::{Model, Origin, Outgoing, Provider, ProviderOptions, Request, RequestMessage};
 use crate::message::{Block, StopReason};
@@ -30,7 +30,7 @@ pub(super) fn opened(model: Model) -> Arc<dyn Provider> {
     open_http(model, credentials, &ProviderOptions::default(), &Ambient::system()).unwrap()
 }
 
-/// Answers one request with a stream, and returns the request: its head in lower case, and its body.
+/// Answers one request with a stream. Returns the head of the request in lower case, and its body.
 pub(super) async fn serve(listener: TcpListener, body: Vec<u8>) -> (String, String) {
     let (mut socket, _) = listener.accept().await.unwrap();
     let mut request = Vec::new();
@@ -76,7 +76,7 @@ async fn replayed(api: &str, stream: Vec<u8>) -> Value {
     };
     let mut message = serde_json::to_value(&partial.message).unwrap();
     for block in message["content"].as_array_mut().unwrap() {
-        // Ids that the server chose are compared; generated ones begin with the name of the tool and are masked.
+        // Only ids that the server chose are compared; generated ids begin with the name of the tool and are masked.
         if block["id"].as_str().is_some_and(|id| id.starts_with("read_")) {
             block["id"] = json!("*");
         }

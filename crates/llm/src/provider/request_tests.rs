@@ -1,4 +1,4 @@
-//! Compares the request bodies of the clients with those of pi's, member by member and in order
+//! Compares the request bodies of the clients with the bodies of pi's clients, member by member and in order
 //! (`fixtures/providers/requests.json`, and `requests.expected.json` written by `capture-requests.mjs` there).
 
 use super::recorded_tests::{folder, opened, serve};
@@ -23,7 +23,7 @@ fn model(case: &Value, address: &str) -> Model {
 }
 
 #[tokio::test]
-async fn requests_are_pi_s_member_by_member() {
+async fn requests_equal_those_of_pi_member_by_member() {
     let (given, expected) = (read("requests.json"), read("requests.expected.json"));
     let cases = given["cases"].as_array().unwrap();
     assert!(cases.len() >= 170 && cases.len() == expected["cases"].as_array().unwrap().len());

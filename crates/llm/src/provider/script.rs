@@ -1,4 +1,4 @@
-//! Scripted model (`script:FILE`): replies come from a file, so that everything runs offline.
+//! Scripted model (`script:FILE`): reads replies from a file, so that a session runs offline.
 //!
 //! The file is JSON lines; the n-th line answers the n-th request:
 //!
@@ -161,7 +161,7 @@ impl Provider for Script {
     }
 }
 
-/// Parses a line whose tool calls have arguments as an object or no id.
+/// Parses a line with tool calls whose arguments are an object, or that have no id.
 fn in_pieces(line: &str, index: usize) -> Option<ScriptedReply> {
     let mut reply: Value = serde_json::from_str(line).ok()?;
     let calls = reply.get_mut("events")?.as_array_mut()?.iter_mut().filter_map(|event| event.get_mut("tool_call"));

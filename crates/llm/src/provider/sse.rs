@@ -1,8 +1,8 @@
 //! Server-sent events with size limits.
 //!
-//! The parser is the `sse-stream` crate, which implements the WHATWG algorithm (CR, LF, CRLF, BOM, comments). A guard in front of
-//! it limits the length of a line and of the whole body. As the standard says, an event without its final empty line is dropped,
-//! so truncated JSON is never taken for complete.
+//! The parser is the `sse-stream` crate, which implements the WHATWG algorithm (CR, LF, CRLF, BOM, comments). A guard before the
+//! parser limits the length of a line and of the whole body. As the standard requires, an event without its final empty line is
+//! dropped, so truncated JSON is never mistaken for complete JSON.
 
 use super::{ErrorKind, ProviderError};
 use bytes::Bytes;
@@ -12,9 +12,9 @@ use sse_stream::SseByteStream;
 /// Size limits of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseLimits {
-    /// Bytes of one line. A data URL of an image fits.
+    /// Maximum length of a line in bytes. A data URL of an image fits.
     pub line: usize,
-    /// Bytes of the body.
+    /// Maximum size of the body in bytes.
     pub body: usize,
 }
 
@@ -77,7 +77,7 @@ fn too_large(what: &str, limit: usize) -> ProviderError {
     ProviderError::new(ErrorKind::TooLarge, format!("{what} is longer than {limit} bytes"))
 }
 
-/// Unwraps an error of the guard or of the connection; any other error is one of the format.
+/// Unwraps an error of the guard or of the connection; any other error is a format error.
 fn refusal(error: sse_stream::Error) -> ProviderError {
     match error {
         sse_stream::Error::Body(source) => match source.downcast::<ProviderError>() {

@@ -1,13 +1,13 @@
 //! Joins surrogate pairs that a server splits between two deltas.
 //!
 //! One delta ends with `"\ud83d"`, the next begins with `"\ude00"`. [`Wtf8`] deserialises such JSON strings; a [`Joiner`] for
-//! each text holds a trailing high surrogate until the next piece. The output is always well formed: a lone surrogate becomes
+//! each text keeps a trailing high surrogate until the next piece. The output is always well formed: a lone surrogate becomes
 //! U+FFFD.
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 use std::fmt;
 
-/// A JSON string that may hold lone surrogates, in WTF-8.
+/// A JSON string that may contain lone surrogates, in WTF-8.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wtf8(Vec<u8>);
 
@@ -145,7 +145,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Splitting a text between any UTF-16 units does not change the output.
+        /// Checks that splitting a text between any UTF-16 units does not change the output.
         #[test]
         fn every_cut_gives_the_same_text(text in "[a-z😀é𝄞\u{fffd}]{0,20}", cuts in proptest::collection::vec(0usize..45, 0..6)) {
             let units: Vec<u16> = text.encode_utf16().collect();

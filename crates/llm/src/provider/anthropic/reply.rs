@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Text in place of encrypted thinking.
+/// Text that replaces encrypted thinking.
 const SEALED: &str = "[Reasoning redacted]";
 
 #[derive(Deserialize)]
@@ -123,7 +123,7 @@ impl Decode for Decoder {
                 Some(Err(said)) => return Err(ProviderError::new(ErrorKind::Provider, said)),
                 None => return Err(ProviderError::cut_short("Anthropic stream ended without a stop reason")),
             },
-            // The whole error is passed on unchanged, since retry logic searches it.
+            // The whole error is passed on unchanged, because retry logic searches it.
             "error" => return Err(ProviderError::new(ErrorKind::Provider, data)),
             // Ignores `ping` and events of later versions.
             _ => {}
@@ -161,7 +161,7 @@ impl Decoder {
         self.count(message.usage, out);
     }
 
-    /// Sets the stop reason. A reason that is a failure takes effect when the reply is complete.
+    /// Sets the stop reason. A reason that means a failure takes effect when the reply is complete.
     fn why(&mut self, delta: DeltaBody, out: &mut Vec<ProviderEvent>) {
         let Some(reason) = delta.stop_reason else { return };
         let explained = delta.stop_details.and_then(|details| details.explanation).filter(|text| !text.is_empty());
@@ -255,7 +255,7 @@ impl Decoder {
             }
             Some(OpenBlock::Sealed) => out.push(ProviderEvent::BlockEnd),
             Some(OpenBlock::Tool { mut joiner, given, any }) => {
-                // Some servers send the arguments of a call at once.
+                // Some servers send all arguments of a call at once.
                 let late = if any { joiner.finish() } else { given.map(|given| given.to_string()) };
                 let piece = |arguments| ProviderEvent::ToolCall { index, id: None, name: None, arguments };
                 out.extend(late.map(|arguments| ProviderEvent::RulesOnly(Box::new(piece(arguments)))));

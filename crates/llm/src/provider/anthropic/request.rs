@@ -6,14 +6,14 @@ use crate::provider::openai::{Retention, effort};
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription, marked};
 use serde_json::{Map, Value, json};
 
-/// Default of the required token limit, which every current model accepts.
+/// Default of the required token limit; every current model accepts it.
 const MAX_TOKENS: u64 = 8192;
-/// Tokens left for the reply when thinking uses the same limit, and the minimum for thinking.
+/// Number of tokens left for the reply when thinking shares its limit, and minimum number of thinking tokens.
 const MIN_TOKENS: u64 = 1024;
-/// Maximum length of a call's id.
+/// Maximum length of a call id, in characters.
 const MAX_ID_CHARS: usize = 64;
 
-/// Writes the body. `asked` are beta features configured by the user, which replace the default ones.
+/// Writes the body. `asked` contains the beta features that the user configured, which replace the default ones.
 pub(super) fn body(model: &Model, request: &Request, retention: Retention, asked: Option<&str>) -> Value {
     let keeps_long = model.compat_flag("supportsLongCacheRetention").unwrap_or(true);
     let control = match retention {
@@ -179,7 +179,7 @@ fn messages(model: &Model, request: &Request) -> Vec<Value> {
     out
 }
 
-/// Adds an injection to the preceding user message, or as a message of its own.
+/// Adds an injection to the preceding user message, or as a separate message.
 fn inject(out: &mut Vec<Value>, text: &str) {
     let block = json!({"type": "text", "text": marked(text)});
     match out.last_mut().filter(|last| last["role"] == "user").and_then(|last| last["content"].as_array_mut()) {
@@ -188,7 +188,7 @@ fn inject(out: &mut Vec<Value>, text: &str) {
     }
 }
 
-/// Converts a block of the user; the API rejects text of white space.
+/// Converts a block of the user; returns `None` for text of white space only, which the API rejects.
 fn user_block(block: &Block) -> Option<Value> {
     match block {
         Block::Text(block) => (!block.text.trim().is_empty()).then(|| json!({"type": "text", "text": block.text})),
@@ -205,7 +205,7 @@ fn image(block: &Block) -> Option<Value> {
     }
 }
 
-/// Converts the result of a tool; text alone becomes a string.
+/// Converts the result of a tool; a result of text only becomes a string.
 fn result(blocks: &[Block]) -> Value {
     if !blocks.iter().any(|block| matches!(block, Block::Image { .. })) {
         return Value::String(lines(blocks));
@@ -230,7 +230,7 @@ fn reply_block(model: &Model, block: &Block) -> Option<Value> {
     }
 }
 
-/// Converts a thinking block. It is returned with its signature; without one it becomes text, except for servers that do not
+/// Converts a thinking block. It is sent back with its signature. Without a signature it becomes text, unless the server does not
 /// sign.
 fn thinking(model: &Model, block: &ThinkingBlock) -> Option<Value> {
     let signature = block.thinking_signature.as_deref().unwrap_or_default();

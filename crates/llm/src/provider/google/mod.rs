@@ -1,8 +1,8 @@
 //! Client of the Gemini API (`google-generative-ai`) over server-sent events.
 //!
-//! The API has no system messages within a conversation, so an injection becomes a marked user message. Calls without an id get
-//! one here. Signatures are returned with the block that they came with. [`request`] writes the body in the form that extensions
-//! see, that of Google's client, and converts it to the wire form; [`reply`] decodes the stream.
+//! The API has no system messages within a conversation, so an injection becomes a marked user message. Calls without an id get a
+//! generated one. Signatures are sent back with the block that they arrived with. [`request`] writes the body in the form of
+//! Google's client, which extensions see, and converts it to the wire form; [`reply`] decodes the stream.
 
 mod reply;
 mod request;

@@ -6,7 +6,7 @@ use crate::provider::openai::effort;
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription, marked};
 use serde_json::{Map, Value, json};
 
-/// Maximum length of a call's id.
+/// Maximum length of a call id, in characters.
 const MAX_ID_CHARS: usize = 64;
 /// Members of `config` that are top-level on the wire; all others become `generationConfig`.
 const BESIDE: [&str; 6] =
@@ -86,7 +86,7 @@ fn content(content: &Value) -> Value {
     content
 }
 
-/// Returns the thinking configuration: a level for some models, a token count for the others.
+/// Returns the thinking configuration: a level for some models, a token count for others.
 fn thinking(model: &Model, level: Option<&str>) -> Value {
     let level = level.map(|level| model.clamp_thinking(level)).filter(|level| *level != "off");
     let named = |level: &str| model.mapped_level(level).unwrap_or(level).to_uppercase();
@@ -116,7 +116,7 @@ fn by_level(id: &str) -> bool {
         || id.contains("gemma4")
 }
 
-/// Returns the thinking tokens; an unknown model chooses them itself.
+/// Returns the number of thinking tokens; -1 lets an unknown model choose.
 fn budget(id: &str, level: &str) -> i64 {
     let (least, most) = match () {
         () if id.contains("2.5-pro") => (128, 32_768),
@@ -140,7 +140,7 @@ fn version(id: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// Returns whether the model matches calls and results by id.
+/// Returns whether the model matches results to calls by id.
 fn has_ids(id: &str) -> bool {
     id.starts_with("claude-") || id.starts_with("gpt-oss-") || version(id).is_some_and(|version| version >= 3)
 }
@@ -208,7 +208,7 @@ fn given(block: &Block) -> Option<Value> {
     }
 }
 
-/// Converts a block that a model wrote. A signed block is kept even when its text is empty.
+/// Converts a block that a model wrote. A signed block is kept even if its text is empty.
 fn part(block: &Block, own: bool, ids: bool) -> Option<Value> {
     let usable = |signature: Option<&str>| signature.filter(|text| own && is_signature(text)).map(str::to_owned);
     let signed = |mut part: Value, signature: Option<String>| {
@@ -242,7 +242,7 @@ fn part(block: &Block, own: bool, ids: bool) -> Option<Value> {
     }
 }
 
-/// Returns whether a signature is of this API, which is base64; it rejects others, such as items of the Responses API.
+/// Returns whether a signature belongs to this API, which uses base64 and rejects others, such as items of the Responses API.
 fn is_signature(text: &str) -> bool {
     let body = text.trim_end_matches('=');
     let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';

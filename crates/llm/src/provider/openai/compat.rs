@@ -1,4 +1,5 @@
-//! Compatibility of chat completions servers, by their name and address, overridden by `compat` of the model.
+//! Determines the compatibility settings of chat completions servers by their name and address; `compat` of the model overrides
+//! them.
 
 use crate::provider::Model;
 use serde_json::Value;
@@ -6,12 +7,12 @@ use serde_json::Value;
 /// Requested retention of the prompt cache; see `PI_CACHE_RETENTION`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Retention {
-    /// No cache marks.
+    /// No cache marks are sent.
     None,
-    /// Some minutes.
+    /// The cache lasts some minutes.
     #[default]
     Short,
-    /// An hour or a day, if the server offers it.
+    /// The cache lasts an hour or a day, if the server offers it.
     Long,
 }
 

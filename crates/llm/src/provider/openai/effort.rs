@@ -1,13 +1,13 @@
-//! Thinking levels in requests to chat completions servers, each of which has its own format.
+//! Writes thinking levels into requests to chat completions servers, each of which has its own format.
 
 use super::compat::Compat;
 use crate::provider::Model;
 use serde_json::{Map, Value, json};
 
-/// Tokens left for the answer when thinking uses the same limit.
+/// Number of tokens left for the answer when thinking shares its limit.
 const ANSWER: u64 = 1024;
 
-/// Returns the thinking tokens of a level.
+/// Returns the number of thinking tokens of a level.
 pub(in crate::provider) fn budget(level: &str) -> u64 {
     match level {
         "minimal" => 1024,
@@ -32,7 +32,7 @@ pub(super) fn put(model: &Model, level: Option<&str>, room: Option<u64>, body: &
     let budget = level.map(budget).map(|budget| budget.min(room.unwrap_or(u64::MAX).saturating_sub(ANSWER)));
     let budget = budget.filter(|budget| *budget > 0);
     let template = ChatTemplate { model, level, budget };
-    // A level that the map removes is not sent.
+    // A level that the map sets to null is not sent.
     let known = level.filter(|level| !is_null(model, level)).and(effort);
     let mut said = None;
     match compat.thinking_format() {

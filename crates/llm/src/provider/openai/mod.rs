@@ -1,7 +1,7 @@
 //! Client of chat completions (`openai/NAME`) over server-sent events, for OpenAI and compatible servers.
 //!
-//! A system message may occur anywhere, so an injection is sent as one. [`request`] writes the body, with the differences between
-//! servers from [`compat`] and [`effort`]; [`reply`] decodes the stream.
+//! A system message may occur anywhere, so an injection is sent as a system message. [`request`] writes the body, with the
+//! differences between servers from [`compat`] and [`effort`]; [`reply`] decodes the stream.
 
 mod compat;
 pub(super) mod effort;
@@ -31,7 +31,7 @@ pub struct OpenAi {
 }
 
 impl OpenAi {
-    /// Creates a client. Fails without a key, unless another base URL is given: local servers need none.
+    /// Creates a client. Fails without a key, unless another base URL is given, because local servers need no key.
     pub fn new(id: &str, options: &ProviderOptions, ambient: &Ambient) -> Result<Self, ProviderError> {
         if options.openai_key.is_none() && options.base_url.is_none() {
             return Err(ProviderError::new(ErrorKind::Auth, format!("no key for openai/{id}"))

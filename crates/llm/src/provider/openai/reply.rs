@@ -59,7 +59,7 @@ struct UsageBody {
     completion_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
-    /// Cached tokens in the format of some servers.
+    /// Number of cached tokens, in the format of some servers.
     prompt_cache_hit_tokens: Option<u64>,
     cached_tokens: Option<u64>,
 }
@@ -100,7 +100,7 @@ pub(super) struct Decoder {
     text: Joiner,
     thinking: Joiner,
     is_thinking: bool,
-    /// OpenRouter's reasoning details, which arrive in pieces and must be returned.
+    /// Reasoning details of OpenRouter, which arrive in pieces and must be sent back.
     details: Vec<Value>,
     calls: BTreeMap<u32, Joiner>,
     stop: Option<Result<StopReason, String>>,
@@ -231,7 +231,7 @@ impl Decoder {
         }
     }
 
-    /// Opens a thinking block whose signature is the member with its reasoning, to which it is returned.
+    /// Opens a thinking block. Its signature is the name of the member with the reasoning, in which the reasoning is sent back.
     fn open_thinking(&mut self, member: &str, out: &mut Vec<ProviderEvent>) {
         if !std::mem::replace(&mut self.is_thinking, true) {
             let block = ThinkingBlock { thinking_signature: Some(member.to_owned()), ..ThinkingBlock::default() };
@@ -259,7 +259,7 @@ fn join(details: &mut Vec<Value>, detail: &Value) {
     }
 }
 
-/// Returns the message of an error in place of a chunk.
+/// Returns the message of an error that the server sent instead of a chunk.
 fn reported(error: &Value) -> String {
     let message = error.get("message").and_then(Value::as_str).or(error.as_str());
     message.map_or_else(|| error.to_string(), str::to_owned)

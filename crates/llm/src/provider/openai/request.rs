@@ -7,9 +7,9 @@ use crate::provider::adapt::{CALL_SIGNATURE, adapt, cut, lines, plain_id, short_
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription};
 use serde_json::{Map, Value, json};
 
-/// Maximum length of a call's id.
+/// Maximum length of a call id, in characters.
 const MAX_ID_CHARS: usize = 40;
-/// Maximum length of a cache key.
+/// Maximum length of a cache key, in characters.
 pub(in crate::provider) const MAX_KEY_CHARS: usize = 64;
 /// Members in which servers send reasoning and expect it back.
 pub(super) const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
@@ -131,7 +131,7 @@ fn messages(model: &Model, request: &Request) -> Vec<Value> {
     let mut images: Vec<Value> = Vec::new();
     for message in &fitted {
         let is_result = matches!(message, RequestMessage::ToolResult { .. });
-        // A tool message holds only text, so images follow the results as a message of their own.
+        // A tool message may contain only text, so images follow the results as a separate message.
         if !is_result && !images.is_empty() {
             show(&mut images, bridges.then(bridge), &mut out);
             after_result = false;
@@ -193,7 +193,7 @@ fn call_id(model: &Model, id: &str) -> String {
     format!("{}_{hash}", cut(&call, MAX_ID_CHARS - hash.len() - 1))
 }
 
-/// Converts user content; `None` for an empty message, which some servers reject.
+/// Converts user content; returns `None` for an empty message, which some servers reject.
 fn user(said: &Content) -> Option<Value> {
     let blocks = match said {
         Content::Text(text) => return Some(json!(text)),
@@ -270,7 +270,7 @@ fn assistant(model: &Model, compat: &Compat<'_>, blocks: &[Block]) -> Option<Val
     (!is_empty || !calls.is_empty()).then_some(message)
 }
 
-/// Returns the member in which reasoning is sent back; one server uses another one than in its replies.
+/// Returns the member in which reasoning is sent back; for one server it differs from the member in replies.
 pub(super) fn reasoning_member<'a>(model: &Model, member: &'a str) -> &'a str {
     if model.provider == "opencode-go" && member == "reasoning" { "reasoning_content" } else { member }
 }

@@ -70,7 +70,7 @@ struct InputDetails {
 
 /// State of an open output item.
 enum OpenItem {
-    /// A text with its content so far, from which the rest at its end is derived.
+    /// A text with its content so far, from which the missing part is derived when the item ends.
     Text {
         joiner: Joiner,
         so_far: String,
@@ -121,7 +121,7 @@ impl Decode for Decoder {
             | "response.reasoning_summary_text.delta"
             | "response.reasoning_text.delta"
             | "response.function_call_arguments.delta" => self.delta(index, &event.delta.unwrap_or_default(), out),
-            // Parts are separated by a blank line; the one after the last part is trimmed at the end.
+            // Parts are separated by a blank line; the blank line after the last part is trimmed at the end.
             "response.reasoning_summary_part.done"
                 if matches!(self.open.get(&index), Some(OpenItem::Thinking { .. })) =>
             {
@@ -219,7 +219,7 @@ impl Decoder {
         });
     }
 
-    /// Emits the rest of a call's arguments, which its end may complete.
+    /// Emits the remaining arguments of a call, which may be complete only at its end.
     fn rest_of_call(&mut self, index: u32, whole: Wtf8, out: &mut Vec<ProviderEvent>) {
         let Some(OpenItem::Call { so_far, .. }) = self.open.get_mut(&index) else { return };
         let whole = Joiner::default().push(&whole);
@@ -242,7 +242,7 @@ impl Decoder {
         match open {
             OpenItem::Text { mut joiner, so_far } => {
                 out.extend(joiner.finish().map(ProviderEvent::Text));
-                // Reported to rules, and not as a delta.
+                // Passed to rules, but not reported as a delta.
                 if let Some(rest) = rest(&so_far, &texts("content", "")) {
                     out.push(ProviderEvent::RulesOnly(Box::new(ProviderEvent::Text(rest))));
                 }

@@ -7,9 +7,9 @@ use crate::provider::openai::request::MAX_KEY_CHARS;
 use crate::provider::{Model, Origin, Request, RequestMessage, ToolDescription};
 use serde_json::{Map, Value, json};
 
-/// Smallest token limit that the API accepts.
+/// Minimum token limit that the API accepts.
 const MIN_TOKENS: u64 = 16;
-/// Maximum length of an id.
+/// Maximum length of an id, in characters.
 const MAX_ID_CHARS: usize = 64;
 
 pub(super) fn body(model: &Model, request: &Request, retention: Retention) -> Value {
@@ -68,7 +68,7 @@ fn input(model: &Model, request: &Request) -> Vec<Value> {
     if !request.system.is_empty() {
         out.push(system(&request.system));
     }
-    // Positions provide ids for messages without one.
+    // Messages without an id get one from their position.
     for (at, message) in adapt(&request.messages, model, |id, origin| call_id(model, id, origin)).iter().enumerate() {
         match message {
             RequestMessage::System(text) => out.push(system(text)),
@@ -117,7 +117,7 @@ fn part(block: &Block) -> Option<Value> {
     }
 }
 
-/// Converts the result of a tool; text alone becomes a string.
+/// Converts the result of a tool; a result of text only becomes a string.
 fn output(blocks: &[Block]) -> Value {
     let text = lines(blocks);
     let images = blocks.iter().filter(|block| matches!(block, Block::Image { .. })).filter_map(part);
@@ -161,7 +161,7 @@ fn reply(model: &Model, at: usize, blocks: &[Block], origin: &Origin, out: &mut 
     }
 }
 
-/// Parses id and phase from the signature of a text; older signatures are the id alone.
+/// Parses id and phase from the signature of a text; older signatures consist of the id only.
 fn signature(signature: &str) -> (String, Option<String>) {
     let read: Option<Map<String, Value>> = serde_json::from_str(signature).ok();
     let read = read.filter(|read| read.get("v").and_then(Value::as_u64) == Some(1));
@@ -175,7 +175,7 @@ fn signature(signature: &str) -> (String, Option<String>) {
 fn function_call(model: &Model, call: &ToolCall, origin: &Origin) -> Value {
     let mut parts = call.id.split('|');
     let call_id = parts.next().unwrap_or_default();
-    // The server would require the reasoning of another model's item, which the request does not have.
+    // The server would require the reasoning that precedes another model's item, which the request does not contain.
     let same_model = !origin.speaks_as(model) || origin.model == model.id;
     let item_id = parts.next().filter(|item| item.starts_with("fc_") && same_model);
     let mut value = json!({"type": "function_call"});
