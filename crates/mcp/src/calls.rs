@@ -1,4 +1,4 @@
-//! Makes hostcalls for a server, as its own caller `mcp:NAME`.
+//! Makes hostcalls for a server, with the caller `mcp:NAME`.
 
 use pijs_hostcall::ParsedCall;
 use pijs_hostcall::{Caller, CancelToken, Dispatcher, ResultPermit};
@@ -39,7 +39,7 @@ impl SessionDispatcher {
 pub(crate) struct Calls {
     session: SessionDispatcher,
     pub(crate) caller: Caller,
-    /// Prefix of call ids, which keeps them unique when several servers share a caller.
+    /// Prefix of call ids, which keeps the ids unique if several servers share a caller.
     server: Arc<str>,
     next: Arc<AtomicU64>,
 }
@@ -160,7 +160,7 @@ pub(crate) fn bytes_of(result: &mut HostResult, key: &str) -> Option<Vec<u8>> {
     result.bytes.get_mut(index).map(std::mem::take)
 }
 
-/// The last bytes of a stream of any length. Clones share them.
+/// Keeps the last bytes of a stream of any length. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Tail(Arc<Mutex<Vec<u8>>>);
 
@@ -184,7 +184,7 @@ impl Tail {
     }
 }
 
-/// Builds an object of parameters without null members.
+/// Builds an object of parameters, leaving out null members.
 pub(crate) fn object(members: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
     let members = members.into_iter().filter(|(_, value)| !value.is_null());
     Value::Object(members.map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>())

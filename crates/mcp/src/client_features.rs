@@ -10,9 +10,9 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value, json};
 
-/// Most fields of one elicitation.
+/// Maximum number of fields of one elicitation.
 const MAX_FIELDS: usize = 16;
-/// Most tokens of a sampled reply.
+/// Maximum number of tokens of a sampled reply.
 const MAX_TOKENS: u32 = 8192;
 
 /// The result of an elicitation.
@@ -45,7 +45,7 @@ pub(crate) async fn elicit(calls: &Calls, server: &str, message: &str, schema: &
     ElicitationOutcome::Accepted(Value::Object(given))
 }
 
-/// Opens a dialog and waits for its answer. Returns `None` when the user gives none.
+/// Opens a dialog and waits for its answer. Returns `None` if the user gives no answer.
 async fn dialog(calls: &Calls, params: Value) -> Result<Option<Value>, HostcallError> {
     let mut answer = calls.call("ui", params, Vec::new()).await?.output;
     if let Some(number) = answer.get("dialog").cloned() {
@@ -74,7 +74,7 @@ fn choices(field: &Value) -> Vec<String> {
     plain.chain(titled).filter_map(Value::as_str).map(|text| visible(text, 200)).take(64).collect()
 }
 
-/// Converts a dialog's answer to the type of the field. Returns `None` when it does not have that type.
+/// Converts a dialog's answer to the type of the field. Returns `None` if the answer does not have that type.
 fn parse_answer(field: &Value, answer: Value) -> Option<Value> {
     let text = answer.as_str()?.trim().to_owned();
     match field.get("type").and_then(Value::as_str) {

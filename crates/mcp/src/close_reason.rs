@@ -1,8 +1,8 @@
-//! The reason for the end of a connection.
+//! Records the reason for the end of a connection.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The reason for the end of a connection. Only the first one is kept, since later ones are consequences of it.
+/// The reason for the end of a connection. Only the first reason is kept, because later ones are consequences of it.
 #[derive(Clone, Default)]
 pub(crate) struct CloseReason(Arc<Mutex<Option<String>>>);
 

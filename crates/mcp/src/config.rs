@@ -1,8 +1,8 @@
-//! Parses `mcp.json`, in pi's format, and merges the user's with the project's.
+//! Parses `mcp.json`, in pi's format, and merges the user's file with the project's file.
 //!
-//! The user's file is in the agent folder. The project's is in `.pi`, and is used only if the project is trusted. An entry of the
-//! project replaces the user's entry with the same name. Without `command` and `url` it only modifies that entry: whether the
-//! server is enabled, and how its tools are exposed. An invalid entry is reported and skipped.
+//! The user's file is in the agent folder. The project's file is in `.pi`, and is used only if the project is trusted. An entry
+//! of the project replaces the user's entry with the same name. If it has neither `command` nor `url`, it only modifies that
+//! entry: whether the server is enabled, and how its tools are exposed. An invalid entry is reported and skipped.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,15 +12,15 @@ use std::time::Duration;
 
 /// Name of the user's and the project's file.
 pub const FILE_NAME: &str = "mcp.json";
-/// Largest file that is read, in bytes.
+/// Maximum size of a file that is read, in bytes.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Most servers of a session.
+/// Maximum number of servers of a session.
 pub const MAX_SERVERS: usize = 64;
-/// Longest server name, in bytes.
+/// Maximum length of a server name, in bytes.
 const LONGEST_NAME: usize = 64;
 /// Default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest timeout that an entry can set.
+/// Maximum timeout that an entry can set.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// `mcp.json`.
@@ -36,7 +36,7 @@ pub struct McpFile {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerEntry {
-    /// Transport: `stdio`, `http` or `streamable-http`. Optional, since `command` or `url` determines it.
+    /// Transport: `stdio`, `http` or `streamable-http`. Optional, because `command` or `url` determines it.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The program: a name or a path, not a command line.
@@ -79,7 +79,7 @@ pub struct ServerEntry {
     pub description: Option<String>,
 }
 
-/// OAuth settings of a server. Those that are missing are discovered from the server's metadata.
+/// OAuth settings of a server. Missing settings are discovered from the server's metadata.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OauthSettings {
@@ -98,7 +98,7 @@ pub struct OauthSettings {
     /// Port of the redirect URI; any free port by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback_port: Option<u16>,
-    /// URL of the authorization server's metadata, for a server that names none or a wrong one.
+    /// URL of the authorization server's metadata, for a server whose own metadata names no authorization server or a wrong one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_server_metadata_url: Option<String>,
 }
@@ -141,7 +141,7 @@ pub struct ServerConfig {
     pub timeout: Duration,
     /// Whether the server is enabled.
     pub enabled: bool,
-    /// Default exposure of its tools.
+    /// Default exposure of the server's tools.
     pub exposure: Exposure,
     /// Exposure of single tools, in the order of the file.
     pub tool_exposure: Vec<(String, Exposure)>,
@@ -149,8 +149,8 @@ pub struct ServerConfig {
     pub description: Option<String>,
     /// OAuth settings.
     pub oauth: Option<OauthSettings>,
-    /// Working folder of the program if the entry names none; without it, the session's folder. Not part of what the user
-    /// consents to.
+    /// Working folder of the program if the entry names none; if this is absent as well, the session's folder. The user's consent
+    /// does not cover it.
     pub start_folder: Option<String>,
 }
 
@@ -179,7 +179,7 @@ pub enum Reach {
 
 impl ServerConfig {
     /// Returns the exposure of a tool. An exact name takes precedence over patterns, and the first matching pattern over later
-    /// ones.
+    /// patterns.
     pub fn exposure_of(&self, tool: &str) -> Exposure {
         let exact = self.tool_exposure.iter().find(|(name, _)| name == tool);
         let found = exact.or_else(|| self.tool_exposure.iter().find(|(pattern, _)| matches(pattern, tool)));
@@ -201,7 +201,7 @@ impl ServerConfig {
         }
     }
 
-    /// Sets the default working folder of a program of the user's own file. Used where the session's folder is not trusted:
+    /// Sets the default working folder of a program of the user's own file. Used if the session's folder is not trusted, because
     /// interpreters and package runners (`python -m`, `npx`) execute files of their working folder.
     pub fn start_in(&mut self, folder: &str) {
         if self.source == Source::User && matches!(self.reach, Reach::Stdio { cwd: None, .. }) {
@@ -227,8 +227,8 @@ impl ServerConfig {
         }
     }
 
-    /// Returns a text that identifies what the user consents to: program, arguments, variables as written, working folder; or URL
-    /// and headers as written.
+    /// Returns a text that identifies what the user consents to: the program, its arguments, its variables as written and its
+    /// working folder; or the URL and the headers as written.
     pub fn identity(&self) -> String {
         match &self.reach {
             Reach::Stdio { command, args, env, cwd } => {
@@ -238,7 +238,7 @@ impl ServerConfig {
         }
     }
 
-    /// Returns the key under which a sign-in is stored, name and URL in pi's format. Returns `None` for a program, for an entry
+    /// Returns the key under which a sign-in is stored: name and URL in pi's format. Returns `None` for a program, for an entry
     /// with its own `Authorization` header, and for a server of an extension, which must not use the user's sign-in.
     pub fn sign_in_key(&self) -> Option<String> {
         let Reach::Http { url, headers } = &self.reach else { return None };
@@ -278,7 +278,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     last.map_or(rest.is_empty(), |last| rest.ends_with(last))
 }
 
-/// The valid entries of a file, and the problems of the others.
+/// The valid entries of a file, and the problems of its invalid entries.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parsed {
     entries: Vec<(String, ServerEntry)>,
@@ -371,7 +371,7 @@ pub fn merge(user: Parsed, project: Parsed, problems: &mut Vec<String>) -> Vec<S
     servers
 }
 
-/// Returns whether two server names are equivalent: names that differ in `-` and `_` only give their tools the same names.
+/// Returns whether two server names are equivalent. Names that differ only in `-` and `_` would give their tools the same names.
 pub fn same(one: &str, other: &str) -> bool {
     one.replace('-', "_") == other.replace('-', "_")
 }
@@ -417,7 +417,7 @@ fn tool_exposure(entry: &ServerEntry) -> Vec<(String, Exposure)> {
 ///
 /// # Errors
 ///
-/// Fails for an invalid name, with the rule.
+/// Fails for an invalid name; the message states the rule.
 pub fn check_name(name: &str) -> Result<(), String> {
     let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     match fits && !name.is_empty() && name.len() <= LONGEST_NAME {
@@ -430,7 +430,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 ///
 /// # Errors
 ///
-/// Fails for an invalid entry, with the correction.
+/// Fails for an invalid entry; the message states the correction.
 pub fn check(entry: &ServerEntry) -> Result<(), String> {
     if entry.command.is_some() && entry.url.is_some() {
         return Err("it has `command` and `url`; write one of them".to_owned());
@@ -510,7 +510,7 @@ pub fn switch(text: &str, name: &str, enabled: bool) -> Result<String, String> {
     let mut file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let entry = file.get_mut("mcpServers").and_then(|servers| servers.get_mut(name)).and_then(Value::as_object_mut);
     let entry = entry.ok_or_else(|| format!("it has no server {name:?}"))?;
-    // An entry that only modifies the user's has to state `"enabled": true`.
+    // An entry that only modifies the user's entry has to state `"enabled": true`.
     let is_whole = entry.contains_key("command") || entry.contains_key("url");
     match enabled && is_whole {
         true => drop(entry.shift_remove("enabled")),
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_switched_off_and_on_again() {
+    fn a_server_is_disabled_and_enabled() {
         let text = r#"{"z": 1, "mcpServers": {"b": {"url": "u"}, "o": {"exposure": "direct"}}}"#;
         let off = switch(text, "b", false).expect("is there");
         assert!(names(&off, "b") && off.contains("\"enabled\": false") && off.contains("\"z\": 1"));

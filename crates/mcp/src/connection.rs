@@ -17,18 +17,18 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::time::Duration;
 
-/// Most tools of one server.
+/// Maximum number of tools of one server.
 pub const MAX_TOOLS: usize = 512;
-/// Most prompts of one server.
+/// Maximum number of prompts of one server.
 pub const MAX_PROMPTS: usize = 256;
-/// Most pages of a list that are fetched.
+/// Maximum number of pages of a list that are fetched.
 const MAX_PAGES: usize = 64;
-/// Largest input schema of a tool, in bytes of JSON.
+/// Maximum size of a tool's input schema as JSON, in bytes.
 pub const MAX_SCHEMA_BYTES: usize = 64 << 10;
 /// Total timeout of a request, which progress reports do not extend.
 const MAX_TOTAL: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// The failure of a request.
+/// Failure of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RequestFailure {
     /// The server answered with an error. The connection stays open.
@@ -93,7 +93,7 @@ impl Connection {
         !self.service.is_closed() && !self.service.peer().is_transport_closed()
     }
 
-    /// Returns the reason for its end.
+    /// Returns the reason for the end of the connection.
     pub(crate) fn why(&self) -> String {
         self.why.get().unwrap_or_else(|| "the server closed the connection".to_owned())
     }
@@ -154,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// Lists the usable tools in the server's order, and notes about the others.
+    /// Lists the usable tools in the server's order, and notes about the unusable ones.
     pub(crate) async fn tools(&self) -> Result<(Vec<Tool>, Vec<String>), RequestFailure> {
         let (mut tools, mut notes): (Vec<Tool>, Vec<String>) = Default::default();
         let mut cursor = None;

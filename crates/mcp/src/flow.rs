@@ -3,20 +3,20 @@
 //! A message is a line. The counts do not depend on a clock, so that the same bytes give the same result: the length of a line,
 //! lines before the first JSON object, and lines and bytes since the client last sent a message.
 
-/// Largest message in bytes.
+/// Maximum size of a message in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
-/// Most messages of a server between two messages of the client.
+/// Maximum number of messages of a server between two messages of the client.
 pub const MAX_UNASKED: usize = 20_000;
-/// Most bytes of a server between two messages of the client.
+/// Maximum number of bytes of a server between two messages of the client.
 pub const MAX_UNASKED_BYTES: usize = 128 << 20;
-/// Most other lines before the first message: some programs print a greeting, and loaders print warnings.
+/// Maximum number of other lines before the first message: some programs print a greeting, and loaders print warnings.
 pub const MAX_NOISE: usize = 200;
 
 /// Counts the output of a server.
 #[derive(Debug, Clone, Default)]
 pub struct Flow {
     line_bytes: usize,
-    /// Whether the current line begins like a message; `None` for a line of blanks so far.
+    /// Whether the current line begins like a message; `None` while the line contains only blanks.
     is_message: Option<bool>,
     lines: usize,
     bytes: usize,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_server_that_never_ends_ends() {
+    fn each_kind_of_endless_output_is_refused() {
         assert_eq!(taken(&mut Flow::default(), &[b'x'; 1 << 20], 9), Err(OutputViolation::TooLong));
         assert_eq!(taken(&mut Flow::default(), b"{}\n", MAX_UNASKED), Ok(()));
         assert_eq!(taken(&mut Flow::default(), b"{}\n", MAX_UNASKED + 1), Err(OutputViolation::TooMuch));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_asked_may_answer_and_noise_beside_messages_is_harmless() {
+    fn each_client_message_resets_the_limits() {
         let mut flow = Flow::default();
         for _ in 0..5 {
             assert_eq!(taken(&mut flow, b" {}\nnoise\n", MAX_UNASKED / 2), Ok(()));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn how_the_bytes_are_cut_makes_no_difference() {
+    fn the_split_of_the_bytes_does_not_matter() {
         let text = format!("{{\"a\":1}}\n{}", "warn\n".repeat(MAX_UNASKED)).into_bytes();
         let ends_at = |size: usize| {
             let mut flow = Flow::default();

@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most progress reports that are kept before their request is registered.
+/// Maximum number of progress reports that are kept before their request is registered.
 const MAX_EARLY: usize = 64;
-/// Most concurrent elicitation and sampling requests of a server.
+/// Maximum number of concurrent elicitation and sampling requests of a server.
 const MAX_REQUESTS: u32 = 2;
-/// Most log lines of one connection.
+/// Maximum number of log lines of one connection.
 const MAX_LOGGED: u32 = 1000;
 
 /// Receives progress reports: progress, total and message.
@@ -36,7 +36,7 @@ struct Inner {
     progress: Arc<Mutex<ProgressRoutes>>,
     requests: AtomicU32,
     logged: AtomicU32,
-    /// Called when the server announces other tools or prompts.
+    /// Called when the server announces a change of its tools or prompts.
     changed: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -76,7 +76,7 @@ impl Handler {
         Self(Arc::new(Inner { server: server.to_owned(), session, calls, progress, requests, logged, changed }))
     }
 
-    /// Registers a request for progress reports, and delivers those that arrived before.
+    /// Registers a request for progress reports, and delivers the reports that arrived before.
     pub(crate) fn register_progress(&self, token: ProgressToken, progress: Progress) -> ProgressRegistration {
         let token = key(&token);
         let mut routes = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,9 +90,9 @@ impl Handler {
         ProgressRegistration { progress: Arc::clone(&self.0.progress), token }
     }
 
-    /// Returns a permit for a request to the user or the model, or `None` when too many are open.
+    /// Returns a permit for a request to the user or the model; `None` if too many are open.
     fn begin_request(&self) -> Option<RequestPermit<'_>> {
-        // Dropping the permit, also one beyond the limit, undoes this increment.
+        // Dropping the permit undoes this increment, even for a permit beyond the limit.
         let before = self.0.requests.fetch_add(1, Ordering::Relaxed);
         let permit = RequestPermit(&self.0.requests);
         (before < MAX_REQUESTS).then_some(permit)
@@ -118,7 +118,7 @@ impl ClientHandler for Handler {
             capabilities.sampling = Some(SamplingCapability::default());
         }
         let mut config = ClientConfig::new(capabilities, Implementation::new("pi", env!("CARGO_PKG_VERSION")));
-        // The newest version with a handshake. A server that supports older versions only answers with its own.
+        // The newest version with a handshake. A server that only supports older versions answers with its own version.
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         config
     }

@@ -1,4 +1,4 @@
-//! Sends HTTP requests by `http` hostcalls, so that addresses are vetted and redirects decided as for extensions.
+//! Sends HTTP requests by `http` hostcalls, so that addresses are checked and redirects decided as for extensions.
 
 use crate::calls::{Calls, StreamingCall, bytes_of, object};
 use crate::flow::MAX_MESSAGE_BYTES;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sse_stream::{Sse, SseStream};
 use std::io;
 
-/// Most bytes of one streamed response body.
+/// Maximum size of one streamed response body, in bytes.
 const MAX_STREAM_BYTES: usize = 128 << 20;
 
 pub(crate) type HttpFailure = StreamableHttpError<HttpCallError>;
@@ -56,7 +56,7 @@ impl HttpResponse {
     }
 }
 
-/// Sends a request and returns its response, with a body of at most `limit` bytes. Does not follow redirects.
+/// Sends a request and returns its response, whose body may have at most `limit` bytes. Does not follow redirects.
 pub(crate) async fn fetch(calls: &Calls, request: HttpRequest<'_>, limit: usize) -> Result<HttpResponse, String> {
     let HttpRequest { method, url, headers, body } = request;
     let headers: Vec<[String; 2]> = headers.into_iter().map(|(name, value)| [name.to_owned(), value]).collect();
@@ -158,7 +158,7 @@ pub(crate) async fn send(
         ("headers", json!(headers)),
         ("body", json!(body)),
         ("stream", json!(true)),
-        // The user's headers may contain secrets, and are sent to the configured URL only.
+        // The user's headers may contain secrets, so they are sent to the configured URL only.
         ("redirect", json!("manual")),
     ]);
     let failed = |error: HostcallError| StreamableHttpError::Client(HttpCallError::from(error));

@@ -26,7 +26,7 @@ pub(crate) struct TransportOptions {
     pub(crate) calls: Calls,
     /// Headers of each request.
     pub(crate) headers: Vec<(String, String)>,
-    /// TransportOptions token of a sign-in; `None` without a sign-in, or when `headers` contain one.
+    /// Access token of a sign-in; `None` without a sign-in, or if `headers` contain an `Authorization` header.
     pub(crate) bearer: Option<Arc<Bearer>>,
     pub(crate) why: CloseReason,
     /// Name of the server, for messages.
@@ -45,7 +45,7 @@ pub(crate) fn transport(options: TransportOptions, url: &str) -> impl rmcp::tran
 }
 
 impl GatedHttp {
-    /// Sends a request with the access token, if there is one. Refreshes the token and retries once after a 401.
+    /// Sends a request with the access token, if there is one. After a 401 the token is refreshed and the request retried once.
     async fn send(
         &self,
         method: &str,
@@ -73,7 +73,7 @@ impl GatedHttp {
         own.chain(more).chain(token.map(|token| ["authorization".to_owned(), format!("Bearer {token}")])).collect()
     }
 
-    /// Returns the error of an unsuccessful status, and sets the reason for the user where a sign-in is required.
+    /// Returns the error of an unsuccessful status. If the server requires a sign-in, sets the reason that the user sees.
     fn status_error(&self, response: &StreamingResponse) -> Option<HttpFailure> {
         let TransportOptions { bearer, server, why, .. } = &*self.0;
         let challenge = response.header("www-authenticate").unwrap_or_default().to_owned();
@@ -86,7 +86,7 @@ impl GatedHttp {
                         format!("it requires a sign-in; run: pi mcp login {server}, then: /mcp reconnect {server}")
                     }
                     None => format!(
-                        "HTTP {}: it does not take the token of its entry, or the entry has none",
+                        "HTTP {}: it rejects the token in its entry, or the entry has no token",
                         response.status
                     ),
                 });

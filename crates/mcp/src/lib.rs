@@ -11,7 +11,7 @@
 //!                     McpConnector <- Dispatcher <- hostcall `mcp` of the model's tool call
 //! ```
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | [`config`] | `mcp.json`: its format, and the merge of the user's and the project's file |
 //! | [`values`] | expansion of `${NAME}` and `!command` in `mcp.json` |
@@ -26,9 +26,9 @@
 //! | [`session_port`] | the interface of the session that servers use |
 //! | [`connector`] | the hostcall `mcp` |
 //!
-//! Invariants: a server that hangs, exceeds limits, exits, states wrong lengths or changes its tools affects its own connection
-//! only; a message has at most [`flow::MAX_MESSAGE_BYTES`] bytes and a server at most [`servers::MAX_TOOLS`] tools; a server's
-//! annotations (`readOnlyHint`) are shown to users and affect no decision.
+//! Invariants: a server that hangs, exceeds limits, exits, states wrong lengths or changes its tools affects only its own
+//! connection; a message has at most [`flow::MAX_MESSAGE_BYTES`] bytes and a server at most [`servers::MAX_TOOLS`] tools; a
+//! server's annotations (`readOnlyHint`) are shown to users and affect no decision.
 
 #![warn(missing_docs, clippy::disallowed_methods)]
 #![expect(deprecated, reason = "servers of all versions up to 2025-11-25 use roots, sampling and logging")]

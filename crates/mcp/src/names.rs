@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 /// Prefix of the names of all MCP tools.
 pub const PREFIX: &str = "mcp__";
-/// Longest tool name that model providers accept.
+/// Maximum length of a tool name that model providers accept, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Returns the name of a server's tool with `_` for other characters than letters, digits and `_`.
+/// Returns the name of a server's tool, with every character except letters, digits and `_` replaced by `_`.
 pub fn plain(server: &str, tool: &str) -> String {
     let part = |text: &str| -> String {
         text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect()
@@ -16,8 +16,8 @@ pub fn plain(server: &str, tool: &str) -> String {
     format!("{PREFIX}{}__{}", part(server), part(tool))
 }
 
-/// Returns unique names for all tools, in their order: the plain name, or one with a suffix of eight hexadecimal digits where
-/// names collide or are too long.
+/// Returns unique names for all tools, in order: the plain name, or a name with a suffix of eight hexadecimal digits if names
+/// collide or are too long.
 pub fn of_all(tools: &[(String, String)]) -> Vec<String> {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for (server, tool) in tools {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_what_a_provider_takes_and_no_two_are_the_same() {
+    fn names_are_valid_for_providers_and_unique() {
         let tools = [("a-b", "read.file"), ("a-b", "read_file"), ("a", "b"), ("a", &"x".repeat(80))];
         let tools: Vec<(String, String)> = tools.map(|(server, tool)| (server.to_owned(), tool.to_owned())).to_vec();
         let names = of_all(&tools);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_grants_cannot_name_is_none() {
+    fn a_tool_name_that_no_grant_can_express_is_unusable() {
         assert!(is_usable("read.file") && is_usable("a/b"));
         for bad in ["", "*", "a*", "@prompts", "a b", "a\u{1b}"] {
             assert!(!is_usable(bad), "{bad:?}");
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_is_not_told() {
+    fn invisible_characters_are_removed() {
         assert_eq!(visible("a\u{200b}b\u{e0041}\u{1b}[2K\nc", 100), "ab[2K\nc");
         assert_eq!(visible("äöü", 3), "ä...");
     }

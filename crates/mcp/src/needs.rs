@@ -1,4 +1,4 @@
-//! Derives the capabilities that a server needs: grants for an entry of the user's own file, requests for one of a package.
+//! Derives the capabilities that a server needs: grants for an entry of the user's own file, requests for a server of a package.
 
 use crate::config::{Reach, ServerConfig};
 use crate::values::ValueTemplate;
@@ -8,8 +8,8 @@ use pijs_protocol::manifest::{CapabilityRequest, Scope};
 /// Variable that keeps Python from importing modules of its working folder.
 pub(crate) const SAFE_PATH: &str = "PYTHONSAFEPATH";
 
-/// Returns whether the arguments make Python run a module, which it searches in its working folder first. [`SAFE_PATH`] is not
-/// set for a script, since it would hide modules in the script's folder.
+/// Returns whether the arguments make Python run a module, which Python looks up in its working folder first. [`SAFE_PATH`] is
+/// not set for a script, because it would hide modules in the script's folder.
 pub(crate) fn runs_module(args: &[String]) -> bool {
     args.iter().any(|argument| argument == "-m")
 }
@@ -22,7 +22,7 @@ pub fn grants_for(config: &ServerConfig) -> Vec<Grant> {
     let values: Vec<&String> = match &config.reach {
         Reach::Stdio { command, args, env, cwd } => {
             grants.push(Grant::any(id("exec"), "exec"));
-            // A full path names the program explicitly, so it may lie in a folder that extensions can write to.
+            // A full path names the program explicitly, so the program may be in a folder that extensions can write to.
             if command.contains('/') && !command.contains(char::is_whitespace) {
                 let scope = Scope { commands: Some(vec![format!("{command} *")]), ..Scope::default() };
                 grants.push(Grant::scoped(id("program"), "exec", scope));
@@ -78,8 +78,8 @@ pub fn requests_of(config: &ServerConfig) -> Vec<CapabilityRequest> {
     requests
 }
 
-/// Returns the command pattern of a program with its arguments and variables. Returns `None` when no pattern expresses it, for
-/// example for an argument with blanks or a reference to a variable; such a program requires consent when it starts.
+/// Returns the command pattern of a program with its arguments and variables. Returns `None` if no pattern expresses the program,
+/// for example because of an argument with blanks or a reference to a variable; such a program requires consent when it starts.
 fn command_of(reach: &Reach) -> Option<String> {
     let Reach::Stdio { command, args, env, .. } = reach else { return None };
     let is_word = |word: &str| !word.is_empty() && !word.contains(char::is_whitespace) && !word.contains('*');

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! begin    server's metadata (RFC 9728) -> authorization server's metadata (RFC 8414) -> client (RFC 7591) -> page for the user
-//! the user's browser comes back to a loopback address with a code
+//! the user's browser is redirected to a loopback address with a code
 //! complete code -> tokens -> mcp-auth.json
 //! ```
 //!
 //! Only the user starts a sign-in: a connection sends the stored access token, refreshes it after its expiry, and otherwise asks
 //! the user to run `pi mcp login NAME`. All requests are `http` hostcalls of the server's caller. A server's metadata cannot
 //! direct requests to private addresses: the authorization server is contacted by https, or on the loopback interface if the
-//! server itself is there ([`authorization_server_grant`]), and has to be the issuer of its metadata. Tokens are refreshed at the endpoint that
-//! issued them, even if the metadata has changed.
+//! server itself is there ([`authorization_server_grant`]), and has to be the issuer that its metadata names. Tokens are
+//! refreshed at the endpoint that issued them, even if the metadata has changed.
 
 mod discovery;
 mod sign_in;
@@ -36,7 +36,7 @@ use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use url::{Host, Url};
 
-/// Largest response of an authorization server, in bytes.
+/// Maximum size of a response of an authorization server, in bytes.
 const MAX_ANSWER: usize = 256 << 10;
 
 /// A sign-in that waits for the redirect of the user's browser.
@@ -45,7 +45,7 @@ pub struct PendingSignIn {
     pub page: Url,
     /// Issuer of the authorization server, for display.
     pub issuer: String,
-    /// The OAuth `state`, which associates the redirect with this sign-in.
+    /// The OAuth `state`, which links the redirect to this sign-in.
     state: String,
     verifier: String,
     redirect: String,
@@ -109,11 +109,11 @@ pub(crate) async fn begin(
 }
 
 impl PendingSignIn {
-    /// Returns the authorization code in a redirect URL, or `None` when the redirect is not of this sign-in.
+    /// Returns the authorization code in a redirect URL; `None` if the redirect belongs to another sign-in.
     ///
     /// # Errors
     ///
-    /// Fails when the authorization server reports an error, or is another one than this sign-in used.
+    /// Fails when the authorization server reports an error, or is not the one that this sign-in used.
     pub fn code(&self, returned: &Url) -> Result<Option<String>, String> {
         let of = |name: &str| returned.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
         if of("state").as_deref() != Some(self.state.as_str()) && guard!(OauthState) {
@@ -142,7 +142,7 @@ impl PendingSignIn {
 ///
 /// # Errors
 ///
-/// Fails when the authorization server issues none.
+/// Fails when the authorization server issues no tokens.
 pub(crate) async fn complete(
     calls: &Calls,
     pending: &PendingSignIn,
@@ -164,7 +164,7 @@ pub(crate) async fn complete(
     Ok(sign_in)
 }
 
-/// Returns the configured OAuth client, the one registered earlier for this redirect URI, or a newly registered one.
+/// Returns the configured OAuth client, the client registered earlier for this redirect URI, or a newly registered client.
 async fn client(
     calls: &Calls,
     (server, resource): (&AuthorizationServer, &Url),
@@ -206,8 +206,8 @@ async fn client(
     Ok(client)
 }
 
-/// Returns the grant for requests to an authorization server, or `None` when the server's metadata does not suffice to contact
-/// it. Its host has to be a domain name, which the connector resolves to public addresses only, or the server's own host:
+/// Returns the grant for requests to an authorization server; `None` if the metadata of the MCP server is not enough to allow
+/// contact. Its host has to be a domain name, which the connector resolves to public addresses only, or the server's own host:
 /// metadata must not lead to an address literal or `localhost`.
 pub fn authorization_server_grant(server: &str, endpoint: &str) -> Option<Grant> {
     let (server, endpoint) = (Url::parse(server).ok()?, Url::parse(endpoint).ok()?);

@@ -1,8 +1,8 @@
 //! Stores digests of the tools, prompts and program files of servers, as the user last agreed to them.
 //!
-//! A tool whose description has changed since may be another tool, and is withheld until the user agrees. Pins are stored under a
-//! key of the server, which contains its source and its identity ([`ServerConfig::identity`](crate::config::ServerConfig)):
-//! another program with the same name has no pins.
+//! A tool whose description has changed since then may be a different tool, and is withheld until the user agrees. Pins are
+//! stored under a key of the server, which contains its source and its identity
+//! ([`ServerConfig::identity`](crate::config::ServerConfig)): another program with the same name has no pins.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 /// Name of the file in the folder of PiJS's own state.
 pub const FILE_NAME: &str = "mcp-tools.json";
-/// Largest file that is read, in bytes.
+/// Maximum size of the file in bytes.
 pub const MAX_FILE_BYTES: u64 = 16 << 20;
-/// Most lists that are kept, with up to three for each server. The oldest are evicted.
+/// Maximum number of stored lists, up to three for each server. The oldest lists are evicted.
 const MAX_LISTS: usize = 1536;
-/// Most problems that are kept.
+/// Maximum number of stored problems.
 const MAX_PROBLEMS: usize = 512;
 
 /// Digests by the name of a tool or prompt, or by the path of a program's file.
@@ -43,12 +43,12 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Returns whether the changes require consent. Removed tools do not, since they cannot cause harm.
+    /// Returns whether the changes require consent. Removed tools do not, because they cannot cause harm.
     pub fn need_consent(&self) -> bool {
         !self.added.is_empty() || !self.changed.is_empty()
     }
 
-    /// Describes the changes of tools or prompts: `changes the description of a, b; has new tools: c; has no more: d`.
+    /// Describes the changes of tools or prompts: `changes the description of a, b; has new tools: c; no longer has: d`.
     pub fn words(&self, kind: &str) -> String {
         let list = |names: &[String]| names.join(", ");
         let mut words = Vec::new();
@@ -59,7 +59,7 @@ impl Changes {
             words.push(format!("has new {kind}: {}", list(&self.added)));
         }
         if !self.removed.is_empty() {
-            words.push(format!("has no more: {}", list(&self.removed)));
+            words.push(format!("no longer has: {}", list(&self.removed)));
         }
         words.join("; ")
     }
@@ -94,7 +94,7 @@ impl Pins {
         self.servers.drain(..over);
     }
 
-    /// Records the problem of a server, or that it has none. Returns whether that differs from the recorded state.
+    /// Records the problem of a server, or that it has none. Returns whether this differs from the recorded state.
     pub fn note(&mut self, key: &str, problem: Option<&str>) -> bool {
         if self.problems.get(key).map(String::as_str) == problem {
             return false;
@@ -135,8 +135,8 @@ pub fn digest(tool: &rmcp::model::Tool) -> String {
     ]))
 }
 
-/// Returns `sha256:HEX` over the description of a prompt. Its messages are not included, since a server may generate them for
-/// each use.
+/// Returns `sha256:HEX` over the description of a prompt. The messages of the prompt are not included, because a server may
+/// generate them for each use.
 pub fn digest_of_prompt(prompt: &rmcp::model::Prompt) -> String {
     digest_of(&serde_json::json!([prompt.name, prompt.title, prompt.description, prompt.arguments]))
 }
@@ -164,7 +164,7 @@ mod tests {
         let later = digests(&[("a", "1"), ("b", "2"), ("d", "1")]);
         let changes = pins.compare("k", &later).expect("known");
         assert!(changes.need_consent());
-        assert_eq!(changes.words("tools"), "changes the description of b; has new tools: d; has no more: c");
+        assert_eq!(changes.words("tools"), "changes the description of b; has new tools: d; no longer has: c");
         assert!(!pins.compare("k", &digests(&[("a", "1")])).expect("known").need_consent());
         pins.pin("k prompts", first);
         assert!(pins.forget("k") && !pins.forget("k"));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_covers_what_a_model_and_a_person_are_told() {
+    fn a_digest_covers_the_whole_description() {
         let tool = |description: &str, schema: &str, hint: bool| -> rmcp::model::Tool {
             serde_json::from_value(serde_json::json!({
                 "name": "a", "description": description, "annotations": {"readOnlyHint": hint},

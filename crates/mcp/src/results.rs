@@ -6,11 +6,11 @@ use crate::names::visible;
 use rmcp::model::{CallToolResult, ContentBlock, GetPromptResult, ReadResourceResult, ResourceContents, Role};
 use serde_json::{Value, json};
 
-/// Most bytes of text for the model.
+/// Maximum number of bytes of text for the model.
 pub const MAX_TEXT: usize = 20 << 10;
-/// Most blocks of a result; a note states how many are omitted.
+/// Maximum number of blocks of a result; a note states how many are omitted.
 const MAX_BLOCKS: usize = 64;
-/// Largest image in bytes of base64, which is the limit of providers.
+/// Maximum size of an image as base64, in bytes; the limit of providers.
 const MAX_IMAGE: usize = 7 << 20;
 
 /// A result as content blocks of pi: `{type: "text", text}` and `{type: "image", data, mimeType}`.
@@ -29,8 +29,8 @@ impl McpContent {
         self.blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n")
     }
 
-    /// Truncates text that is too long in its middle. Returns the whole text, which the caller stores and refers to with
-    /// [`McpContent::name_file`].
+    /// Truncates text that is too long in its middle. Returns the whole text if it was truncated; the caller stores it and refers
+    /// to it with [`McpContent::name_file`].
     pub fn cut(&mut self) -> Option<String> {
         let text = self.text();
         if text.len() <= MAX_TEXT {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_block_is_told() {
+    fn each_kind_of_block_is_converted() {
         let answer = of_tool(
             "s",
             json!({"isError": true, "content": [
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_loses_its_middle_and_the_whole_is_kept() {
+    fn long_text_is_truncated_in_the_middle_and_kept_in_full() {
         let long = format!("begin{}end", "ä".repeat(20_000));
         let mut answer = McpContent {
             blocks: vec![json!({"type": "text", "text": long}), json!({"type": "image"})],

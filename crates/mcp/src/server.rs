@@ -34,15 +34,15 @@ use tokio::sync::watch;
 
 mod consent;
 
-/// Consecutive failures without an answered call after which a server is quarantined.
+/// Number of consecutive failures without an answered call after which a server is quarantined.
 pub const MAX_FAILURES: u32 = 5;
 /// Timeout of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-/// Longest delay between two attempts.
+/// Maximum delay between two attempts.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
-/// Longest description of a tool for the model, in bytes.
+/// Maximum length of a tool's description for the model, in bytes.
 const MAX_DESCRIPTION: usize = 8 << 10;
-/// Most announcements of changed tools that are handled in a session.
+/// Maximum number of announcements of changed tools that are handled in a session.
 const MAX_REFRESHES: u32 = 100;
 
 /// A server of the session.
@@ -51,7 +51,7 @@ pub(crate) struct Server {
     pub(crate) calls: Calls,
     pub(crate) options: ServerParts,
     pub(crate) state: Mutex<State>,
-    /// Held while the server is being connected, or its lists are fetched.
+    /// Locked while the server is being connected, or its lists are fetched.
     pub(crate) connecting: tokio::sync::Mutex<()>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct State {
     refreshes: u32,
     /// Whether the server was removed from the session; later failures are then ignored.
     pub(crate) is_removed: bool,
-    /// Time of the next attempt, on the session's monotonic clock.
+    /// Earliest time of the next attempt in microseconds, on the session's monotonic clock.
     not_before_us: u64,
     problem: Option<String>,
 }
@@ -111,7 +111,7 @@ impl Phase {
     }
 }
 
-/// The tools and prompts of a server, as fetched last.
+/// Tools and prompts of a server, as last fetched.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     pub(crate) facts: PeerFacts,
@@ -129,11 +129,11 @@ pub struct ServerTool {
     pub name: String,
     /// Name of the server.
     pub server: String,
-    /// The server's own name of it.
+    /// Name of the tool on the server.
     pub tool: String,
     /// Description that the server gives.
     pub description: String,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the tool's arguments.
     pub parameters: Value,
     /// The server's annotations. Unverified, and for display only.
     pub annotations: Value,
@@ -142,7 +142,7 @@ pub struct ServerTool {
 }
 
 impl ServerTool {
-    /// Returns its name in grants: `SERVER/TOOL`.
+    /// Returns the tool's name in grants: `SERVER/TOOL`.
     pub fn target(&self) -> String {
         format!("{}/{}", self.server, self.tool)
     }
@@ -155,40 +155,40 @@ pub struct ServerPrompt {
     pub name: String,
     /// Name of the server.
     pub server: String,
-    /// The server's own name of it.
+    /// Name of the prompt on the server.
     pub prompt: String,
     /// Description that the server gives.
     pub description: String,
-    /// Names of its arguments, and whether each is required.
+    /// Names of the prompt's arguments, and whether each is required.
     pub arguments: Vec<(String, bool)>,
 }
 
 /// The status of a server, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// Origin of its entry.
+    /// Origin of the server's entry.
     pub source: Source,
     /// Command line or URL.
     pub reach: String,
     /// Whether the server is enabled.
     pub enabled: bool,
-    /// Default exposure of its tools.
+    /// Default exposure of the server's tools.
     pub exposure: Exposure,
-    /// The stage that it has reached on its way.
+    /// Connection state of the server.
     pub phase: Phase,
     /// Negotiated protocol version.
     pub protocol: String,
-    /// Names of its usable tools.
+    /// Names of the server's usable tools.
     pub tools: Vec<String>,
-    /// Names of tools that require consent first.
+    /// Names of tools that are withheld until the user agrees.
     pub withheld: Vec<String>,
     /// Current problem.
     pub problem: Option<String>,
-    /// Notes about tools that were left out.
+    /// Notes about tools that are left out.
     pub notes: Vec<String>,
-    /// Description from its entry, or the first line of the server's instructions.
+    /// Description from the server's entry, or the first line of the server's instructions.
     pub summary: Option<String>,
 }
 
@@ -331,7 +331,7 @@ impl Server {
             }
             state.failures += 1;
             state.problem = Some(problem.to_owned());
-            // The first failure is followed by an immediate attempt; later delays double.
+            // An immediate attempt follows the first failure; later delays double.
             let delay = match state.failures {
                 0 | 1 => Duration::ZERO,
                 more => Duration::from_secs(1 << (more - 2).min(6)).min(LONGEST_DELAY),
@@ -453,12 +453,12 @@ impl Server {
         Ok(connection)
     }
 
-    /// Expands values of the entry. Variables are read by a hostcall, so that those in a project's file require consent.
+    /// Expands values of the entry. Variables are read by a hostcall, so that variables in a project's file require consent.
     async fn expand_all(&self, values: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
         let mut names: Vec<&str> = values.values().flat_map(|value| ValueTemplate::parse(value).variables()).collect();
         names.sort_unstable();
         names.dedup();
-        // An extension must not choose texts that are redacted in the ledger.
+        // An extension must not choose texts that the ledger redacts.
         let is_of_file = !matches!(self.config.source, Source::Extension(_)) && guard!(McpSecrets);
         let mut known = Map::new();
         if !names.is_empty() {
@@ -484,7 +484,7 @@ impl Server {
         Ok(expanded)
     }
 
-    /// Returns the source of access tokens, unless the server cannot have a sign-in.
+    /// Returns the source of access tokens; `None` if the server cannot have a sign-in.
     fn bearer(&self, url: &str) -> Option<Bearer> {
         let key = self.config.sign_in_key()?;
         let (session, timer) = (Arc::clone(&self.options.session), Arc::clone(&self.options.timer));
@@ -517,7 +517,7 @@ impl Server {
         Ok(())
     }
 
-    /// Requests consent for the URL once, and grants it for the session, so that single requests do not prompt.
+    /// Requests consent for the URL once and grants it for the session, so that single requests do not prompt.
     async fn request_reach_consent(&self, url: &str) -> Result<(), String> {
         if self.config.source == Source::User {
             return Ok(());

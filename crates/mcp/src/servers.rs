@@ -1,6 +1,6 @@
-//! Manages the servers of a session: starts and ends them, and forwards requests.
+//! Manages the servers of a session: starts and stops them, and forwards requests.
 //!
-//! The list may change during the session: [`Servers::set`] keeps servers with unchanged entries and their connections, ends the
+//! The list may change during the session: [`Servers::set`] keeps servers with unchanged entries and their connections, stops all
 //! others, and starts new ones. [`server`](crate::server) documents the states of a server.
 
 use crate::calls::{Calls, SessionDispatcher};
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 pub use crate::connection::{MAX_PROMPTS, MAX_SCHEMA_BYTES, MAX_TOOLS};
 
-/// Longest time that a session waits for starting servers before the first prompt, not including consent prompts.
+/// Maximum time that a session waits for starting servers before the first prompt, without the time of consent prompts.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Services for the servers of a session.
@@ -33,7 +33,8 @@ pub struct ServersOptions {
     pub session: Arc<dyn SessionPort>,
     /// Runs `!command` values of the user's own file.
     pub run: Option<Arc<RunCommand>>,
-    /// Folder of the project, which is part of the keys of its servers: the same entry in two projects is two servers.
+    /// Folder of the project. It is part of the keys of the project's servers, because the same entry in two projects means two
+    /// servers.
     pub project: PathBuf,
 }
 
@@ -59,8 +60,8 @@ impl Servers {
         self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets the servers and the profile of each one's caller. A server with the same entry and caller keeps its connection; the
-    /// others end. Starts new ones if the session has started.
+    /// Sets the servers, each with the profile of its caller. A server with the same entry and caller keeps its connection; all
+    /// others are stopped. Starts new servers if the session has started.
     pub fn set(&self, wanted: Vec<(ServerConfig, Arc<Profile>)>) {
         let mut old = self.list();
         let mut new = Vec::new();
@@ -142,20 +143,20 @@ impl Servers {
         server.complete_sign_in(pending, code).await
     }
 
-    /// Reconnects to a server in any state, also a quarantined one.
+    /// Reconnects to a server in any state, even to a quarantined one.
     ///
     /// # Errors
     ///
     /// Fails when no enabled server has this name, or the connection fails.
     pub async fn reconnect(&self, name: &str) -> Result<(), String> {
         let server = self.find(name).filter(|server| server.config.enabled);
-        let server = server.ok_or_else(|| format!("no MCP server {name:?} is switched on"))?;
+        let server = server.ok_or_else(|| format!("no MCP server {name:?} is enabled"))?;
         server.forget_connection();
         server.connection().await.map(drop)
     }
 
     /// Waits until every server is connected or has failed, at most [`PATIENCE`] after the last consent prompt was answered.
-    /// Returns the names of those that are still starting.
+    /// Returns the names of servers that are still starting.
     pub async fn settled(&self) -> Vec<String> {
         let mut changes = self.0.changes.subscribe();
         loop {
@@ -217,7 +218,7 @@ impl Servers {
         }
     }
 
-    /// Ends all connections and programs.
+    /// Closes all connections and stops all programs.
     pub fn end(&self) {
         self.0.dispatcher.close();
         self.list().iter().for_each(|server| self.end_one(server));
@@ -228,12 +229,12 @@ impl Servers {
             let mut state = server.lock();
             (state.connection, state.is_removed) = (None, true);
         }
-        // The extension may have other calls. Those of its server end with the connection.
+        // The extension may have other calls in flight. The calls of its server end with the connection.
         if matches!(server.config.source, Source::Extension(_)) {
             return;
         }
         if let Some(dispatcher) = self.0.dispatcher.get() {
-            let gone = HostcallError::io("EPIPE", "mcp", "mcp: the server is not used any more");
+            let gone = HostcallError::io("EPIPE", "mcp", "mcp: the server was removed from the session");
             dispatcher.end_extension(server.calls.caller.extension(), &gone);
         }
     }
@@ -318,7 +319,7 @@ impl Servers {
         lines
     }
 
-    /// Returns whether some server has deferred tools.
+    /// Returns whether any server has deferred tools.
     pub fn has_deferred(&self) -> bool {
         !self.deferred().is_empty()
     }
@@ -366,7 +367,7 @@ impl Servers {
         progress: Progress,
     ) -> Result<Value, HostcallError> {
         let (server, tool) = self.target(target)?;
-        // Connects first, since the list of tools may not have been fetched. Tools that are hidden or withheld cannot be called.
+        // Connects first, because the list of tools may not have been fetched. Hidden and withheld tools cannot be called.
         let connection = server.connection().await.map_err(unreachable_server)?;
         {
             let known = &server.lock().known;
@@ -375,7 +376,7 @@ impl Servers {
                 return Err(HostcallError::invalid(
                     "unknown_tool",
                     format!(
-                        "mcp: {target:?} cannot be called: its server has no such tool, or it is hidden or not agreed to"
+                        "mcp: {target:?} cannot be called: its server has no such tool, or the tool is hidden or not agreed to"
                     ),
                 ));
             }
@@ -395,7 +396,7 @@ impl Servers {
         if !server.lock().known.prompts.iter().any(|known| known.name == name) {
             return Err(HostcallError::invalid(
                 "unknown_tool",
-                format!("mcp: {target:?} has no prompt {name:?}, or it is not agreed to"),
+                format!("mcp: {target:?} has no prompt {name:?}, or you have not agreed to it"),
             ));
         }
         let outcome = connection.get_prompt(name, arguments).await;

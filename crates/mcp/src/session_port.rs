@@ -5,17 +5,17 @@ use crate::pins::{Pins, ToolDigests};
 use pijs_hostcall::Caller;
 use std::path::PathBuf;
 
-/// The start of a server's program, from which the session finds its files.
+/// A program start, for which the session determines the program's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramStart {
     /// A name or a path.
     pub command: String,
     /// Arguments of the program.
     pub args: Vec<String>,
-    /// Working folder; without it, the session's.
+    /// Working folder; if absent, the session's folder.
     pub cwd: Option<String>,
-    /// Folder of the package that registers the server. Its files are not pinned here, since the package's grants are bound to
-    /// them.
+    /// Folder of the package that registers the server. Files in it are not pinned here, because the package's grants are bound
+    /// to them.
     pub bound: Option<PathBuf>,
 }
 
@@ -27,7 +27,7 @@ pub trait SessionPort: Send + Sync {
     fn log(&self, caller: &Caller, level: &str, logger: Option<&str>, text: &str);
     /// Registers a secret for redaction.
     fn learn(&self, _secret: &str) {}
-    /// Registers a value of `env` or `headers` for redaction. Unlike other secrets it is redacted even when it is short.
+    /// Registers a value of `env` or `headers` for redaction. Unlike other secrets it is redacted even if it is short.
     fn learn_setting(&self, value: &str) {
         self.learn(value);
     }
@@ -60,7 +60,7 @@ pub trait SessionPort: Send + Sync {
     fn asks_users(&self) -> bool {
         false
     }
-    /// Returns provider and id of the model for sampling requests, if there is one.
+    /// Returns the provider and id of the model for sampling requests, if there is one.
     fn model(&self) -> Option<(String, String)> {
         None
     }

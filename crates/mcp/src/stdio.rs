@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Bytes in flight in each direction.
+/// Maximum number of bytes in flight in each direction.
 const PIPE: usize = 256 << 10;
 
 pub(crate) type StdioTransport = AsyncRwTransport<RoleClient, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
-/// A running program. Dropping it ends the program.
+/// A running program. Dropping this value ends the program.
 pub(crate) struct Program {
-    /// Its latest output on standard error.
+    /// Latest output of the program on standard error.
     pub(crate) stderr: Tail,
     _stop: DropGuard,
 }

@@ -4,10 +4,10 @@ use crate::config::Source;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
-/// Longest output of a command in bytes.
+/// Maximum length of a command's output in bytes.
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
-/// Runs a command line of the user's own file and returns its output; `None` when it fails.
+/// Runs a command line of the user's own file and returns its output; `None` if the command fails.
 pub type RunCommand = dyn Fn(String) -> BoxFuture<'static, Option<String>> + Send + Sync;
 
 /// A parsed value.
@@ -40,7 +40,7 @@ impl<'a> ValueTemplate<'a> {
             let name = rest[at + 2..].split_once('}').map(|(name, _)| name);
             let is_name = |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
             let Some(name) = name.filter(is_name) else {
-                // Without a valid name, `${` is literal.
+                // Without a valid name, `${` is literal text.
                 parts.push(ValuePart::Literal(&rest[..at + 2]));
                 rest = &rest[at + 2..];
                 continue;
@@ -57,7 +57,7 @@ impl<'a> ValueTemplate<'a> {
         Self::Text(parts)
     }
 
-    /// Returns the text of a value without variables; `None` for any other.
+    /// Returns the text of a value without variables; `None` for any other value.
     pub(crate) fn literal(&self) -> Option<String> {
         let Self::Text(parts) = self else { return None };
         let text = |part: &ValuePart<'a>| match part {
@@ -124,7 +124,7 @@ pub async fn expand(
 }
 
 /// Returns the parts of a value that have to be redacted: the whole value, and the credential after a scheme (`Bearer KEY`),
-/// which a server may repeat alone.
+/// which a server may repeat on its own.
 pub fn secret_parts(value: &str) -> impl Iterator<Item = &str> {
     let credential = value.split_once(' ').map(|(_, rest)| rest.trim());
     std::iter::once(value).chain(credential)

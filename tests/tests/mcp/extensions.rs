@@ -107,7 +107,7 @@ fn the_command_lists_servers_and_switches_them() {
     };
     assert!(said("/mcp").contains("s: connected, 7 tools (direct)"), "{}", said("/mcp"));
     assert!(said("/mcp reconnect s").contains("Reconnected to MCP server \"s\" (connected, 7 tools)"));
-    assert!(said("/mcp reconnect t").contains("no MCP server \"t\" is switched on"));
+    assert!(said("/mcp reconnect t").contains("no MCP server \"t\" is enabled"));
     assert!(said("/mcp sing").contains("Usage: /mcp"));
     assert!(said("/mcp disable s").contains("MCP server s is disabled; saved to"));
     let file = fs::read_to_string(world.at("home/.pi/agent/mcp.json")).expect("a file");

@@ -1,4 +1,4 @@
-//! Discovers the authorization server of a server, and its metadata.
+//! Discovers the authorization server of an MCP server, and its metadata.
 
 use super::sign_in::is_same_issuer;
 use super::{MAX_ANSWER, authorization_server_grant, require_secure, text};
@@ -21,7 +21,7 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    /// Parses `WWW-Authenticate`; returns an empty challenge for other schemes than Bearer.
+    /// Parses `WWW-Authenticate`; returns an empty challenge for schemes other than Bearer.
     pub(crate) fn parse(header: &str) -> Self {
         let (scheme, rest) = header.trim_start().split_once(char::is_whitespace).unwrap_or((header, ""));
         if !scheme.eq_ignore_ascii_case("bearer") {
@@ -55,7 +55,7 @@ pub(crate) struct AuthorizationServer {
     pub(crate) authorization_endpoint: String,
     pub(crate) token_endpoint: String,
     pub(crate) registration_endpoint: Option<String>,
-    /// Whether its redirects contain `iss` (RFC 9207).
+    /// Whether redirects of this server contain `iss` (RFC 9207).
     pub(crate) names_itself: bool,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct DiscoveredServer {
     pub(super) scope: Option<String>,
 }
 
-/// Sends an unauthenticated request to the server, and returns its challenge.
+/// Sends an unauthenticated request to the MCP server, and returns its challenge.
 pub(super) async fn challenge(calls: &Calls, url: &Url) -> Result<Challenge, String> {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "ping"});
     let mut request = HttpRequest::post(url.as_str(), "application/json", hello.to_string());
@@ -147,7 +147,7 @@ pub(super) async fn discover(
     })
 }
 
-/// Grants the server's caller requests to an authorization server.
+/// Grants the MCP server's caller requests to an authorization server.
 fn allow(calls: &Calls, server: &Url, other: &Url) -> Result<(), String> {
     require_secure(other, "the authorization server")?;
     // Without this grant, the user is prompted as for any address.
@@ -168,7 +168,7 @@ fn allow_endpoints(calls: &Calls, url: &Url, server: &AuthorizationServer) -> Re
     Ok(())
 }
 
-/// Fetches the protected resource metadata (RFC 9728) of the server; `None` when it has none.
+/// Fetches the protected resource metadata (RFC 9728) of the MCP server; returns `None` if there is none.
 async fn protected_resource(calls: &Calls, url: &Url, challenge: &Challenge) -> Result<Option<Value>, String> {
     let mut places: Vec<Url> = Vec::new();
     // Metadata at another origin could claim any resource.
@@ -190,7 +190,7 @@ async fn protected_resource(calls: &Calls, url: &Url, challenge: &Challenge) -> 
     Ok(None)
 }
 
-/// Checks that the resource of the metadata contains the server's URL.
+/// Checks that the resource in the metadata contains the URL of the MCP server.
 fn check_resource(url: &Url, resource: &str) -> Result<(), String> {
     let about = Url::parse(resource).map_err(|error| format!("its metadata is about {resource:?}: {error}"))?;
     let folder = |url: &Url| format!("{}/", url.path().trim_end_matches('/'));
@@ -215,7 +215,7 @@ fn metadata_urls(issuer: &Url) -> Vec<Url> {
     places.iter().filter_map(|place| Url::parse(place).ok()).collect()
 }
 
-/// Fetches a metadata document; `None` when there is none.
+/// Fetches a metadata document; returns `None` if there is none.
 async fn metadata(calls: &Calls, place: &Url) -> Result<Option<Value>, String> {
     let mut request = HttpRequest::get(place.as_str());
     request.headers.extend([("accept", "application/json".to_owned()), (VERSION.0, VERSION.1.to_owned())]);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// A token that expires within this time is refreshed before use.
+/// Time before its expiry at which a token is refreshed, in milliseconds.
 const REFRESH_BEFORE_MS: f64 = 60_000.0;
 
 /// A client that is registered at an authorization server.
@@ -58,7 +58,7 @@ pub struct SignIn {
     /// Expiry of the access token in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens_expire_at: Option<f64>,
-    /// The authorization server that issued the tokens. They are refreshed at its `token_endpoint` only.
+    /// The authorization server that issued the tokens. Tokens are refreshed only at its `token_endpoint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     issuer: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +66,7 @@ pub struct SignIn {
     /// The resource of the tokens (RFC 8707).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) resource: Option<String>,
-    /// Scopes that the server has required since.
+    /// Scopes that the server has required since the sign-in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) wanted_scope: Option<String>,
     #[serde(flatten)]
@@ -109,8 +109,8 @@ impl SignIn {
         self.issuer.as_deref().is_some_and(|known| is_same_issuer(known, issuer))
     }
 
-    /// Returns the scopes that the next sign-in requests in addition: the granted and the newly required ones, if there are any
-    /// of the latter.
+    /// Returns the scopes that the next sign-in requests in addition: the granted scopes and the newly required ones; nothing if
+    /// the server has required no new scopes.
     pub(super) fn step_up_scopes(&self) -> [Option<&str>; 2] {
         let granted = self.tokens.as_ref().and_then(|tokens| tokens.rest.get("scope")).and_then(Value::as_str);
         let wanted = self.wanted_scope.as_deref();

@@ -23,7 +23,7 @@ fn a_challenge_names_the_metadata_and_the_scope() {
 }
 
 #[test]
-fn secrets_go_to_https_or_stay_on_this_machine() {
+fn secrets_are_sent_over_https_or_loopback_only() {
     for (url, fits) in [
         ("https://e.com", true),
         ("http://127.0.0.1:1", true),
@@ -38,7 +38,7 @@ fn secrets_go_to_https_or_stay_on_this_machine() {
 }
 
 #[test]
-fn a_server_names_no_address_in_numbers_but_its_own() {
+fn metadata_cannot_name_another_address_literal() {
     let hosts = |server: &str, other: &str| {
         let scope = authorization_server_grant(server, other)?.scope?;
         scope.hosts.map(|hosts| hosts.join(","))
@@ -51,7 +51,7 @@ fn a_server_names_no_address_in_numbers_but_its_own() {
 }
 
 #[test]
-fn a_server_that_wants_more_gets_it_on_top_of_what_was_granted() {
+fn newly_required_scopes_are_added_to_granted_ones() {
     let sign_in: SignIn = serde_json::from_value(json!({
         "tokens": {"access_token": "a", "token_type": "Bearer", "scope": "read list"}, "wantedScope": "write read", "of": "pi",
     }))

@@ -52,7 +52,7 @@ pub(crate) struct Bearer {
     pub(crate) url: String,
     pub(crate) session: Arc<dyn SessionPort>,
     pub(crate) timer: Arc<dyn Timer>,
-    /// Held while the token is refreshed, so that concurrent requests use the same new token.
+    /// Locked while the token is refreshed, so that concurrent requests use the same new token.
     pub(crate) refreshing: tokio::sync::Mutex<()>,
 }
 
@@ -70,7 +70,7 @@ impl Bearer {
         Some(token)
     }
 
-    /// Records the scope that the server requires in addition; the next sign-in requests it.
+    /// Records a scope that the server requires in addition; the next sign-in requests it.
     pub(crate) fn require_scope(&self, challenge: &str) {
         let scope = Challenge::parse(challenge).scope;
         if let (Some(scope), Some(mut sign_in)) = (scope, self.session.sign_in(&self.key))
@@ -85,7 +85,7 @@ impl Bearer {
     pub(crate) async fn refreshed(&self, calls: &Calls, stale: &str) -> Option<String> {
         let _alone = self.refreshing.lock().await;
         let mut sign_in = self.session.sign_in(&self.key)?;
-        // Another request or process may have refreshed it in the meantime.
+        // Another request or process may have refreshed the token in the meantime.
         if let Some(token) = sign_in.access_token().filter(|token| *token != stale) {
             self.session.learn(token);
             return Some(token.to_owned());

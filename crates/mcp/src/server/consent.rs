@@ -1,6 +1,6 @@
 //! Compares the files, tools and prompts of a server with what the user agreed to.
 //!
-//! All are pinned at the first use of the server. Until the user agrees, a changed program is not started, and changed or new
+//! They are pinned at the first use of the server. Until the user agrees, a changed program is not started, and changed or new
 //! tools and prompts are withheld.
 
 use super::{Known, Server, short_digest};
@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Server {
-    /// Returns the key of pins for a part of the server. It contains the server's identity, so another program with the same name
-    /// has other pins.
+    /// Returns the key of the pins for a part of the server. The key contains the server's identity, so another program with the
+    /// same name has other pins.
     fn pin_key(&self, part: &str) -> String {
         let part = if part.is_empty() { String::new() } else { format!(" {part}") };
         format!("{} {}{part}", self.options.key, short_digest(&self.config.identity()))
@@ -53,7 +53,7 @@ impl Server {
         if !others.is_empty() {
             let name = &self.config.name;
             let files = shown(&others.join(", "), 400);
-            let what = format!("start another program than before: its file changed, {files}");
+            let what = format!("start a program that has changed: {files}");
             if !self.request_consent(what, &files).await {
                 return Err(format!(
                     "its program changed since you last used it ({files}); it is started when you agree: start pi at a terminal, or \
@@ -81,7 +81,7 @@ impl Server {
         let withheld = self.withheld_tools(&tools).await;
         let prompts = match prompts {
             Some(prompts) => self.agreed_prompts(prompts).await,
-            // A failed listing does not remove pins of prompts.
+            // A failed listing must not remove the pins of prompts.
             None => Vec::new(),
         };
         let news: Vec<String> = {
@@ -117,8 +117,8 @@ impl Server {
         prompts
     }
 
-    /// Compares digests with the pinned ones, and requests consent for changed and new items. Returns the names of those that are
-    /// withheld.
+    /// Compares digests with the pinned ones, and requests consent for changed and new items. Returns the names of the items that
+    /// are withheld.
     async fn withheld(
         &self,
         kind: &str,
@@ -147,7 +147,7 @@ impl Server {
             .filter(|(name, _)| is_new(name))
             .map(|(name, description)| format!("{name}: {description}"))
             .collect();
-        let what = format!("offer other {kind} than before: it {}", shown(&words, 400));
+        let what = format!("change its {kind}: it {}", shown(&words, 400));
         if self.request_consent(what, &says.join(" | ")).await {
             session.change_pins(&mut |pins| pins.pin(&key, digests.clone()));
             return BTreeSet::new();

@@ -46,7 +46,7 @@ impl SessionPort for Port {
 }
 
 #[tokio::test]
-async fn a_server_that_fails_again_and_again_is_quarantined_until_somebody_reconnects_it() {
+async fn a_server_that_keeps_failing_is_quarantined_until_a_reconnect() {
     let clock = Arc::new(Clock(VirtualClock::starting_at(1_700_000_000_000)));
     let port = Arc::new(Port::default());
     let options = ServersOptions {
