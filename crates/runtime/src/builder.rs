@@ -29,7 +29,7 @@ use crate::mcp_config::paths_of_programs;
 use crate::named_by_settings;
 use crate::notifying_ui::NotifyingUi;
 use crate::open_session;
-use crate::session::{AgentSession, LoadedSession};
+use crate::session::{AgentSession, LoadedSession, ModelInputs, ReplacedTexts, SessionOutputs, SessionPorts};
 use crate::supply::Supplier;
 use crate::user_error::Result;
 use phases::{Boundary, Discovered, Hosting, SessionParts};
@@ -291,7 +291,7 @@ impl SessionBuilder {
         let SessionParts { state, control, left_model, decided, ledger, answers, book } = kept;
         let Boundary { dispatcher, files, mcp, tool_requests, .. } = boundary;
         let Hosting { host, recorder, reports } = hosting;
-        let asks = decided.asks;
+        let quota = decided.asks;
         let loader = Rc::new(Loader {
             environment,
             config: config.clone(),
@@ -332,25 +332,15 @@ impl SessionBuilder {
         Ok(LoadedSession {
             loader,
             config,
-            ambient,
-            tap,
-            settings,
-            asks,
-            ready,
-            left_model,
-            control,
-            files,
-            extensions,
             interface,
             host,
+            extensions,
+            control,
             state,
-            words: replaced.words,
-            places: replaced.places,
-            ledger,
-            recorder,
-            reports,
-            mcp,
-            span,
+            model: ModelInputs { settings, quota, ready, resumed: left_model },
+            ports: SessionPorts { ambient, tap, files },
+            texts: ReplacedTexts { words: replaced.words, places: replaced.places },
+            outputs: SessionOutputs { ledger, recorder, reports, mcp, span },
         })
     }
 }

@@ -51,7 +51,7 @@ pub async fn probe(environment: &Environment, permissions: Permissions, interfac
     let config = SessionConfig { permissions, store, ..SessionConfig::default() };
     let loaded = SessionBuilder::new(environment).config(config).interface(interface).servers_only().load().await?;
     let mut statuses = Vec::new();
-    if let Some(mcp) = &loaded.mcp {
+    if let Some(mcp) = &loaded.outputs.mcp {
         mcp.begin(&loaded.loader, true).await;
         statuses = mcp.statuses();
         mcp.end();
@@ -70,7 +70,7 @@ pub async fn login(environment: &Environment, config: &ServerConfig, login: Logi
     let store = StoreConfig { choice: SessionChoice::InMemory, ..StoreConfig::default() };
     let session = SessionConfig { store, ..SessionConfig::default() };
     let loaded = SessionBuilder::new(environment).config(session).interface(interface).servers_only().load().await?;
-    let mcp = loaded.mcp.clone().ok_or_else(|| UserError::failed("there are no MCP servers here"))?;
+    let mcp = loaded.outputs.mcp.clone().ok_or_else(|| UserError::failed("there are no MCP servers here"))?;
     let outcome = sign_in(mcp.open(&loaded.loader), config, &show, &mut pasted).await;
     mcp.end();
     loaded.close_quietly();

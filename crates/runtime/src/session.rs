@@ -40,41 +40,74 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum wait for calls without a waiter at the end of a session.
+/// Maximum time that calls which no code awaits may take at the end of a session.
 pub const WIND_DOWN: Duration = Duration::from_secs(2);
 
 /// A session whose extensions have loaded and whose model is not selected yet.
 ///
-/// It has many fields because it only carries them: [`SessionBuilder::load`](crate::SessionBuilder::load) fills them and
-/// [`open`](Self::open) takes them apart.
+/// [`SessionBuilder::load`](crate::SessionBuilder::load) creates it, and [`open`](Self::open) turns it into an [`AgentSession`].
 pub struct LoadedSession {
     pub(crate) loader: Rc<Loader>,
     pub(crate) config: SessionConfig,
+    pub(crate) interface: Interface,
+    pub(crate) host: Host,
+    pub(crate) extensions: Rc<HostExtensions>,
+    pub(crate) control: AgentControl,
+    pub(crate) state: ReadableState,
+    pub(crate) model: ModelInputs,
+    pub(crate) ports: SessionPorts,
+    pub(crate) texts: ReplacedTexts,
+    pub(crate) outputs: SessionOutputs,
+}
+
+/// Inputs of the choice of a model, and limits of its use.
+pub(crate) struct ModelInputs {
+    pub(crate) settings: Settings,
+    pub(crate) quota: ModelQuotaLimits,
+    /// A model that needs no selection: a script, or any name at a given address.
+    pub(crate) ready: Option<Arc<dyn Provider>>,
+    /// Provider and name of the model of a resumed session.
+    pub(crate) resumed: Option<(String, String)>,
+}
+
+/// Connections of the agent to the system.
+pub(crate) struct SessionPorts {
     pub(crate) ambient: Ambient,
     /// Records what crosses the ports of the agent.
     pub(crate) tap: Arc<AgentTap>,
-    pub(crate) settings: Settings,
-    pub(crate) asks: ModelQuotaLimits,
-    /// A model that needs no selection: a script, or any name at a given address.
-    pub(crate) ready: Option<Arc<dyn Provider>>,
-    /// Model of a resumed session.
-    pub(crate) left_model: Option<(String, String)>,
-    pub(crate) control: AgentControl,
     pub(crate) files: Arc<FsConnector>,
-    pub(crate) extensions: Rc<HostExtensions>,
-    pub(crate) interface: Interface,
-    pub(crate) host: Host,
-    pub(crate) state: ReadableState,
+}
+
+/// Texts that replace the usual ones.
+pub(crate) struct ReplacedTexts {
     /// Texts of the prompt and the tools, in place of pi's.
     pub(crate) words: Option<Arc<Words>>,
     /// Folders of resources, in place of the configuration's.
     pub(crate) places: Option<ResourcePlaces>,
+}
+
+/// Parts that the end of a session closes.
+pub(crate) struct SessionOutputs {
     pub(crate) ledger: Ledger,
     pub(crate) recorder: Option<Recorder>,
+    /// Reports for the notices; an interface with an observer receives them itself.
     pub(crate) reports: Option<PrintedReports>,
+    /// The servers of `mcp.json`, where there are any.
     pub(crate) mcp: Option<Rc<McpSession>>,
     /// Traces the session until it ends.
     pub(crate) span: tracing::Span,
+}
+
+impl SessionOutputs {
+    fn print_reports(&self) {
+        self.reports.iter().for_each(|reports| reports.print(self.ledger.redactor()));
+    }
+
+    /// Completes the recording and the ledger, which reports its own failure.
+    fn close(&self) {
+        self.recorder.iter().for_each(Recorder::finish);
+        let _ = self.ledger.close();
+    }
 }
 
 impl LoadedSession {
@@ -108,7 +141,7 @@ impl LoadedSession {
         &self.state
     }
 
-    /// Sets the flags of extensions. Returns pi's errors about the others.
+    /// Sets the flags that extensions registered. Returns pi's errors about unknown flags.
     pub fn give_flags(&self, flags: impl IntoIterator<Item = (String, Option<String>)>) -> Vec<String> {
         give_flags(&self.host, flags)
     }
@@ -125,50 +158,51 @@ impl LoadedSession {
 
     /// Ends an unopened session: shows the reports and closes the ledger.
     pub fn close(self) {
-        self.reports.iter().for_each(|reports| reports.print(self.ledger.redactor()));
+        self.outputs.print_reports();
         self.close_quietly();
     }
 
     /// Ends an unopened session without output.
     pub fn close_quietly(self) {
-        self.recorder.iter().for_each(Recorder::finish);
-        let _ = self.ledger.close();
+        self.outputs.close();
     }
 
     /// Selects the model and creates the agent.
     ///
-    /// One function, because it takes the many parts of a loaded session apart.
+    /// One function, because each part of a loaded session becomes an option of the agent.
     ///
     /// # Errors
     ///
     /// No model can be used, or a rule file, a prompt or a setting cannot be read.
     pub async fn open(self) -> Result<AgentSession> {
-        if let Some(reports) = self.reports.clone() {
-            tokio::task::spawn_local(reports.watch(self.ledger.redactor().clone()));
+        if let Some(reports) = self.outputs.reports.clone() {
+            tokio::task::spawn_local(reports.watch(self.outputs.ledger.redactor().clone()));
         }
         let environment = &self.loader.environment.clone();
         let choice = self.choose(environment)?;
-        let Self { config, ambient, settings, asks, ready, control, files, extensions, interface, .. } = self;
+        let Self { loader, config, interface, host, extensions, control, model, ports, texts, outputs, .. } = self;
+        let ModelInputs { settings, quota: asks, ready, .. } = model;
+        let SessionPorts { ambient, tap, files } = ports;
         let Interface { mode, has_ui, front_end, is_interactive: stays, .. } = interface;
         let rules = RuleSet::of_session(environment, &config.rules)?;
         let provider = ready.unwrap_or_else(|| Arc::new(UnopenedModel::new(choice.model.clone())));
         let shell = OwnShell::supervised(environment.variables.clone());
-        let results = self.loader.dispatcher.gate().results().cloned();
+        let results = loader.dispatcher.gate().results().cloned();
         let system = OsToolSystem::new(ambient.clone(), environment.temp.clone(), shell).with_results(results);
         let mut tools = config.tools.clone();
         tools.builtin = tools.builtin.or_else(|| usual_tools(environment));
-        warn_of_unknown_tools(environment, tools.only.as_deref().unwrap_or_default(), &self.host);
+        warn_of_unknown_tools(environment, tools.only.as_deref().unwrap_or_default(), &host);
         let system_prompt = config.system_prompt.as_deref().map(|text| text_or_file(environment, text)).transpose()?;
-        let words = match self.words {
+        let words = match texts.words {
             Some(words) => words,
             None => {
-                let has_extensions = !self.host.packages().is_empty();
-                pi_texts::of_session(environment, &self.loader.compiler, &choice.model, has_extensions).await
+                let has_extensions = !host.packages().is_empty();
+                pi_texts::of_session(environment, &loader.compiler, &choice.model, has_extensions).await
             }
         };
         let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
         let system = Arc::new(system.at_home(environment.dirs.home.clone()));
-        let agent_ambient = self.recorder.as_ref().map_or_else(|| ambient.clone(), |_| self.tap.ambient());
+        let agent_ambient = outputs.recorder.as_ref().map_or_else(|| ambient.clone(), |_| tap.ambient());
         let mut options = AgentOptions {
             system_prompt,
             append_system_prompt: appended(environment, &config.append_system_prompt)?,
@@ -187,7 +221,7 @@ impl LoadedSession {
                 network: environment.variable("PI_OFFLINE").is_none(),
             },
             settings,
-            places: self.places.unwrap_or_else(|| ResourcePlaces {
+            places: texts.places.unwrap_or_else(|| ResourcePlaces {
                 agent_dir: Some(environment.dirs.agent_dir.clone()),
                 project: Some(environment.dirs.cwd.clone()),
                 context_files: !config.no_context_files,
@@ -202,39 +236,28 @@ impl LoadedSession {
             provider_ambient: Some(ambient),
             ..AgentOptions::new(environment.dirs.cwd.clone(), system, files, agent_ambient)
         };
-        let mut ports = AgentPorts { extensions, front_end };
-        if let Some(recorder) = &self.recorder
-            && let Some(parts) = agent_tape::describe(&options, &control, ports.extensions.profile())
+        let mut agent_ports = AgentPorts { extensions, front_end };
+        if let Some(recorder) = &outputs.recorder
+            && let Some(parts) = agent_tape::describe(&options, &control, agent_ports.extensions.profile())
         {
             let wire = recorder.agent();
             options.observer = Some(Rc::new(RecordedPorts::new(wire.clone(), &parts)));
-            self.tap.begin(wire.clone(), parts);
-            ports = ports.recorded(&mut options, &control, wire);
+            tap.begin(wire.clone(), parts);
+            agent_ports = agent_ports.recorded(&mut options, &control, wire);
         }
-        let AgentPorts { extensions, front_end } = ports;
+        let AgentPorts { extensions, front_end } = agent_ports;
         let agent = Agent::new(options, extensions, provider, control, front_end);
         let cwd = environment.dirs.cwd.clone();
-        Ok(AgentSession {
-            host: self.host,
-            agent,
-            ledger: self.ledger,
-            recorder: self.recorder,
-            cwd,
-            reports: self.reports,
-            loader: self.loader,
-            mcp: self.mcp,
-            stays,
-            _span: self.span,
-        })
+        Ok(AgentSession { host, agent, cwd, loader, outputs, stays })
     }
 
     fn choose(&self, environment: &Environment) -> Result<ModelChoice> {
         let config = &self.config.model;
-        let Some(ready) = &self.ready else {
+        let Some(ready) = &self.model.ready else {
             // Errors of registered models are reported when the session starts.
             let (models, _) = self.models();
             let stays = self.interface.is_interactive;
-            return models::choose(environment, config, &models, self.left_model.clone(), stays);
+            return models::choose(environment, config, &models, self.model.resumed.clone(), stays);
         };
         let model = ready.model().clone();
         // Other models of the provider use the address too, when they are selected later.
@@ -252,7 +275,7 @@ struct AgentPorts {
 }
 
 impl AgentPorts {
-    /// Returns the same ports with everything that crosses them recorded, as are the rules and the acts of the session.
+    /// Wraps the ports so that everything that crosses them is recorded, and records the rules and the acts of the session.
     fn recorded(self, options: &mut AgentOptions, control: &AgentControl, wire: AgentWire) -> Self {
         let Self { extensions, front_end } = self;
         let changes = wire.clone();
@@ -270,7 +293,7 @@ impl AgentPorts {
 }
 
 impl CompiledPackage {
-    /// Loads it with the grants `granted`, without questions. Returns the entries that failed, with their errors.
+    /// Loads the package with the grants `granted`, without questions. Returns the entries that failed, with their errors.
     pub async fn load_granted(self, session: &LoadedSession, granted: &[Grant]) -> Result<Vec<(String, String)>> {
         let gate = session.dispatcher().gate();
         gate.set_grants(&self.profile, granted, Evidence::default())
@@ -301,30 +324,27 @@ pub struct AgentSession {
     pub host: Host,
     /// The agent: model, tools, session.
     pub agent: Agent,
-    /// Ledger of the extensions' calls.
-    pub ledger: Ledger,
     /// The working folder.
     pub cwd: PathBuf,
     pub(crate) loader: Rc<Loader>,
-    recorder: Option<Recorder>,
-    /// Reports for the notices; an interface with an observer receives them itself.
-    reports: Option<PrintedReports>,
-    /// The servers of `mcp.json`, where there are any.
-    pub(crate) mcp: Option<Rc<McpSession>>,
+    pub(crate) outputs: SessionOutputs,
     /// Whether the session is interactive, so that the user can wait for a server later.
     stays: bool,
-    /// Traces the session until it ends.
-    _span: tracing::Span,
 }
 
 impl AgentSession {
-    /// Starts the session. Tools of extensions are settled before the first request to the model.
+    /// Returns the ledger of the extensions' calls.
+    pub fn ledger(&self) -> &Ledger {
+        &self.outputs.ledger
+    }
+
+    /// Starts the session. The tools of extensions are final before the first request to the model.
     ///
     /// # Errors
     ///
     /// The session cannot be written.
     pub async fn start(&self) -> Result<(), AgentError> {
-        match &self.mcp {
+        match &self.outputs.mcp {
             Some(mcp) => mcp.begin(&self.loader, !self.stays).await,
             None => report_unhandled(&self.host),
         }
@@ -350,14 +370,13 @@ impl AgentSession {
 
     /// Shows the reports and writes the queued lines of the ledger, which reports its own failure.
     pub fn finish(&self) {
-        self.reports.iter().for_each(|reports| reports.print(self.ledger.redactor()));
-        if let Some(mcp) = &self.mcp {
+        self.outputs.print_reports();
+        if let Some(mcp) = &self.outputs.mcp {
             mcp.end();
         }
         // Every started call gets an end record.
         self.host.end_calls();
-        self.recorder.iter().for_each(Recorder::finish);
-        let _ = self.ledger.close();
+        self.outputs.close();
     }
 }
 

@@ -191,7 +191,7 @@ where
     };
     let session = Rc::new(assembled);
     // There is a single session.
-    let _ = ledger.set(session.ledger.clone());
+    let _ = ledger.set(session.ledger().clone());
     port.publish_to(session.host.state().clone());
     publish_size(&session, screen);
     let resized = watch_size(Rc::clone(&session), screen.clone())?;

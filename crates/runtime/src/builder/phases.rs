@@ -1,9 +1,13 @@
 //! The phases of [`SessionBuilder::load`](super::SessionBuilder::load), each a function from values to a value.
 //!
 //! ```text
-//! find      Found      settings, compiler, extensions to load, the session's file v keep      Kept       control of the session,
-//! its ledger, the user's decisions v enclose   Boundary   gate, connectors, servers of `mcp.json` v host      Hosting realms,
-//! recorder, host
+//! find      Discovered      settings, compiler, extensions to load, the session's file
+//!   v
+//! keep      SessionParts    control of the session, its ledger, the user's decisions
+//!   v
+//! enclose   Boundary        gate, connectors, servers of `mcp.json`
+//!   v
+//! host      Hosting         realms, recorder, host
 //! ```
 //!
 //! A phase reads the values of earlier phases. A part taken from `Replaced` replaces the one that the phase would create.
