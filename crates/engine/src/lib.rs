@@ -73,6 +73,8 @@ mod zones;
 pub use compile::{CompileError, ModuleSource, compile, engine_build};
 pub use error::EngineError;
 #[cfg(target_os = "linux")]
+pub use fork::cow_heap::release_program_pages;
+#[cfg(target_os = "linux")]
 pub use fork::heap_padding::return_free_memory;
 #[cfg(target_os = "linux")]
 pub use fork::{ForkSide, close_inherited_files, fork_for_parent, map_sealed_memory, replace_stdin};

@@ -208,7 +208,7 @@ impl EngineRealm {
             cow_heap.drop_unchanged();
         }
         cow_heap::release_stack();
-        cow_heap::release_program();
+        cow_heap::release_program_pages();
     }
 
     /// Runs one macrotask, drains its microtasks, and yields.

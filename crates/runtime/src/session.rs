@@ -353,6 +353,12 @@ impl AgentSession {
         self.agent.skipped_context().iter().for_each(|problem| notices.warn(problem));
         let agreed = self.host.settle_tools().await;
         self.loader.first.borrow_mut().extend(agreed);
+        // Turns need little of the code and memory that building and loading extensions used.
+        #[cfg(target_os = "linux")]
+        {
+            pijs_engine::return_free_memory();
+            pijs_engine::release_program_pages();
+        }
         Ok(())
     }
 

@@ -149,8 +149,8 @@ pub(crate) fn release_stack() {
 }
 
 /// Drops the resident pages of the program's files: code and read-only data. The kernel maps them again from the page cache when
-/// they are used.
-pub(crate) fn release_program() {
+/// they are used, so other threads may run meanwhile. A process calls this after work whose code it seldom needs again.
+pub fn release_program_pages() {
     unsafe extern "C" fn of_file(
         info: *mut libc::dl_phdr_info,
         _size: libc::size_t,
