@@ -4,8 +4,8 @@ use super::Cli;
 use pijs_runtime::{UserError, similar, similar_names};
 use std::ffi::OsString;
 
-/// Shortest command that is recognised whatever follows it, in letters. A shorter one is recognised only alone: `lint` may well
-/// be a prompt beside `list`.
+/// Shortest command that is recognised whatever follows it, in letters. A shorter one is recognised only alone or before one of
+/// its subcommands: `lint` may well be a prompt beside `list`.
 const LONG_COMMAND: usize = 5;
 /// Shortest command that is recognised by any edit, in letters; a shorter one only by letters after it, or in another order:
 /// `next` is no misspelt `ext`.
@@ -94,7 +94,13 @@ fn meant<'a>(command: &'a clap::Command, word: &str, rest: &[&str]) -> Option<&'
             && strsim::damerau_levenshtein(word, name) == 1
             && (word.len() != name.len() || is_reordered(word, name))
     };
-    let short = || names().find(|name| said == 0 && is_slip(name));
+    let next = rest.iter().find(|word| !word.starts_with('-'));
+    // `tap info x` is a command line; `tap the keyboard` is a prompt.
+    let has_subcommand = |name: &str| {
+        let subcommand = |next: &&str| called(command, name).is_some_and(|known| called(known, next).is_some());
+        next.is_none_or(subcommand)
+    };
+    let short = || names().find(|name| is_slip(name) && has_subcommand(name));
     long.or_else(short)
 }
 
@@ -141,6 +147,9 @@ mod tests {
             "pi helpp",
             "pi exts",
             "pi mpc",
+            "pi tap info x",
+            "pi rule list",
+            "pi mpc add x",
             "pi ext grants alow x exec",
             "pi ext grnats allow x exec",
         ] {
@@ -162,6 +171,7 @@ mod tests {
             "pi lst of files",
             "pi rm the old file",
             "pi next",
+            "pi tap the keyboard",
             "pi test",
             "pi -- instal",
             "pi ext grants alow",
