@@ -33,8 +33,12 @@ pub(crate) fn list(environment: &Environment, from: &FromArgs) -> Result<()> {
         return Ok(());
     }
     let width = rules.iter().map(|(rule, _)| rule.name.as_str().chars().count()).max().unwrap_or(0).clamp(4, 32);
+    let is_bad = |file: &&ParsedFile| file.diagnostics.iter().any(|found| found.severity == Severity::Error);
+    let bad: Vec<&ParsedFile> = set.files.iter().filter(is_bad).collect();
+    let is_in_bad = |rule: &Rule| bad.iter().any(|file| rule.path.as_deref() == Some(&file.path));
     for (rule, activity) in &rules {
         let state = match &activity.reason {
+            None if is_in_bad(rule) => "error     its file has errors: pi rules lint".to_owned(),
             None => format!("active    {}", action(rule, &set)),
             Some(reason) => format!("{:<9} {reason}", activity.bucket.to_string()),
         };
@@ -50,13 +54,10 @@ pub(crate) fn list(environment: &Environment, from: &FromArgs) -> Result<()> {
     for problem in &set.problems {
         stdout(&printable(&format!("warning: {problem}")));
     }
-    let is_bad = |file: &&ParsedFile| file.diagnostics.iter().any(|found| found.severity == Severity::Error);
-    let bad = set.files.iter().filter(is_bad).count();
-    if bad > 0 {
-        stdout(&format!(
-            "{} errors: pi rules lint",
-            if bad == 1 { "1 file has".to_owned() } else { format!("{bad} files have") }
-        ));
+    match bad.len() {
+        0 => {}
+        1 => stdout("1 file has errors: pi rules lint"),
+        count => stdout(&format!("{count} files have errors: pi rules lint")),
     }
     if let Some(folder) = &set.untrusted {
         let folder = printable(&shown(environment, folder));

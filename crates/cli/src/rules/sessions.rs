@@ -266,7 +266,7 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     let kept = counted(replies, "kept reply");
     say(&format!("{} in {} ({kept})", rule.name, shown(environment, &file)));
     if let Some(reason) = &activity.reason {
-        say(&format!("It does not read replies: {reason}."));
+        say(&format!("The rule does not read replies: {reason}."));
     }
     if !set.is_on {
         say(
@@ -274,12 +274,12 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         );
     }
     if let Some(folder) = &set.untrusted {
-        say(&format!("Those of {} take effect once the project is trusted: pi trust.", shown(environment, folder)));
+        say(&format!("The rules of {} take effect once you trust the project: pi trust.", shown(environment, folder)));
     }
     say(&match recorded.len() {
-        0 => "In the session it did not fire.".to_owned(),
-        1 => "In the session it fired once:".to_owned(),
-        count => format!("In the session it fired {count} times:"),
+        0 => "The rule did not fire in the session.".to_owned(),
+        1 => "The rule fired once in the session:".to_owned(),
+        count => format!("The rule fired {count} times in the session:"),
     });
     for (reply, fired, is_reminder) in &recorded {
         let action = if *is_reminder { "reminded" } else { "stopped the reply" };
@@ -292,10 +292,10 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
             true => hint(&rule),
             false => "A condition was not tested on all of it; see the warning.".to_owned(),
         };
-        say(&format!("Its conditions match nothing in the stored replies. {hint}"));
+        say(&format!("Nothing in the stored replies matches; a session does not store stopped ones. {hint}"));
         return Ok(());
     }
-    say("Run over the session again, its conditions match here:");
+    say("Matches of its conditions in the stored replies:");
     for entry in &trace {
         stdout(&format!("  {}", describe(entry)));
     }
@@ -465,8 +465,8 @@ fn why_blocked(blocked: &Blocked) -> String {
 /// Describes the scope of a rule, for one that matched nowhere.
 fn hint(rule: &Rule) -> String {
     match rule.conditions.first() {
-        Some(_) => format!("Replies that were stopped are not kept. Try it: pi rules test - --rule {}", rule.name),
-        None => "It has no condition.".to_owned(),
+        Some(_) => format!("To test the rule on other text: pi rules test - --rule {}", rule.name),
+        None => "The rule has no condition.".to_owned(),
     }
 }
 
