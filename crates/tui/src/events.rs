@@ -65,13 +65,9 @@ fn show_event(view: &mut View, event: &AgentEvent<'_>) {
             view.conversation.transcript.extend_reply(update.index, style, more);
         }
         AgentEvent::MessageEnd { message } => end_message(view, message),
-        AgentEvent::MessageDiscarded { extension, .. } => {
+        AgentEvent::MessageDiscarded { .. } => {
             view.conversation.transcript.drop_reply();
-            // Rules have a line of their own.
-            if extension.starts_with("rule:") {
-                return;
-            }
-            view.say(Style::Info, &format!("{extension} stopped the reply; the model tries again"));
+            show_notice(view, event);
         }
         AgentEvent::ToolExecutionStart { tool_call_id, tool_name, args } => {
             view.conversation.transcript.call(tool_call_id, |call| {

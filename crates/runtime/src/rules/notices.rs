@@ -6,7 +6,7 @@ use pijs_rules::{FiredRule, RetryLedger};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// Returns the line on an event of rules, or on a verdict that did not count; `None` for other events.
+/// Returns the line that reports an event of rules, or a verdict of an extension; `None` for other events.
 pub fn event_line(event: &AgentEvent<'_>) -> Option<String> {
     match event {
         AgentEvent::RuleFired(fired) => Some(one_line(&fired.line())),
@@ -18,6 +18,9 @@ pub fn event_line(event: &AgentEvent<'_>) -> Option<String> {
             ))),
             VerdictAction::Retry | VerdictAction::Stop => None,
         },
+        AgentEvent::MessageDiscarded { extension, .. } if !extension.starts_with("rule:") => {
+            Some(one_line(&format!("{extension} stopped the reply; the model tries again")))
+        }
         AgentEvent::Notice { name: "rule_report", payload } => {
             Some(format!("warning: {}", payload["message"].as_str()?))
         }
@@ -60,7 +63,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_verdict_that_does_not_count_is_told_and_those_of_rules_are_not() {
+    fn an_ineffective_verdict_is_reported_but_not_those_of_rules() {
         let told = |extension: &str, action| {
             let (extension, source) = (extension.to_owned(), StreamSource::Text);
             let verdict = VerdictEvent { extension, source, offset: 0, latency_us: 0, attempt: 4, action };
