@@ -22,7 +22,7 @@ pub struct Summary {
     pub records: u64,
     /// Microseconds from the first turn to the last record.
     pub duration_us: u64,
-    /// Numbers of records by kind; deliveries and calls are counted by message type and capability.
+    /// Numbers of records by kind; deliveries and calls are counted by message type and method.
     pub kinds: Vec<KindCount>,
     /// Whether the recording ended by itself.
     pub complete: bool,
@@ -107,7 +107,7 @@ impl Summary {
     }
 }
 
-/// Returns the kind of a record, with its message type or capability.
+/// Returns the kind of a record, with its message type or method.
 fn name(event: &Event) -> String {
     let about = match event {
         Event::Delivery(delivery) => match &delivery.task {
