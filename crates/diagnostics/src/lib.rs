@@ -1,9 +1,8 @@
-//! Remarks of the compiler to the author of an extension, one shape for all phases.
+//! Diagnostics of the compiler for the author of an extension, with one type for all phases.
 //!
-//! A [`Diagnostic`] is collected, never thrown: a phase returns its value and its diagnostics, and
-//! only the pipeline decides whether an error among them ends the build. Each has a stable [`Code`],
-//! a place in a file of the package, and says what to do. Text that comes from a package is made
-//! harmless on the way in ([`sanitise`]), so that printing a diagnostic cannot move a cursor or
+//! A [`Diagnostic`] is collected, never thrown: a phase returns its value and its diagnostics, and only the pipeline decides
+//! whether an error among them ends the build. Each has a stable [`Code`], a position in a file of the package, and a remedy.
+//! Text from a package is made safe when a diagnostic is created ([`sanitise`]), so that printing it cannot move a cursor or
 //! reorder a line.
 
 #![warn(missing_docs)]
@@ -28,17 +27,17 @@ pub enum Code {
     Limit,
     /// No extension entry where one was expected.
     Entry,
-    /// A file of the package cannot be read.
+    /// A file of the package that cannot be read.
     Read,
     /// A damaged or malformed artifact, or one for another version of PiJS.
     Artifact,
     /// A damaged `.wasm` file, or one that is not an extension of pi.
     Component,
-    /// The bundler reported an error.
+    /// An error of the bundler.
     Link,
-    /// The engine rejected the bundled source.
+    /// Bundled source that the engine rejected.
     Emit,
-    /// The artifact cache could not be used; the build continued without it.
+    /// An artifact cache that could not be used; the build continued without it.
     Cache,
     /// `eval` or `new Function`.
     Eval,
@@ -145,7 +144,7 @@ impl fmt::Display for Code {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// The code works, with a restriction.
+    /// The extension works, with a restriction.
     Warning,
     /// The artifact is built, but the named call is refused at run time, or the whole extension when it is loaded.
     Blocked,
@@ -188,7 +187,7 @@ mod shared_text {
     }
 }
 
-/// Length from which only [`PIECE`] bytes of a line are shown, since minified code has one line.
+/// Length in bytes from which only [`PIECE`] bytes of a line are shown, because minified code is one long line.
 const LONG_LINE: usize = 240;
 const PIECE: usize = 80;
 
@@ -214,7 +213,7 @@ pub struct Diagnostic {
     place: Option<Place>,
     message: String,
     help: Option<String>,
-    /// Whether it prevents the extension from being loaded.
+    /// Whether the problem prevents the extension from being loaded.
     #[serde(default)]
     ends_load: bool,
     /// Boxed, because a diagnostic is usually the error of a result.
@@ -247,7 +246,7 @@ impl Diagnostic {
         self.excerpt = None;
     }
 
-    /// Sets the file, at its first line.
+    /// Sets the position to the first line of a file.
     #[must_use]
     pub fn in_file(mut self, file: &str) -> Self {
         self.place = Some(Place { file: sanitise(file), line: 1, column: 1 });
@@ -296,7 +295,7 @@ impl Diagnostic {
         self.code
     }
 
-    /// Returns the severity: that of the code, unless it was changed for this position.
+    /// Returns the severity: the code's severity, unless it was changed for this position.
     pub fn severity(&self) -> Severity {
         self.severity
     }
@@ -309,7 +308,7 @@ impl Diagnostic {
         self
     }
 
-    /// Raises a blocked part to the whole extension: the code throws when the package is loaded.
+    /// Marks a blocked part as blocking the whole extension, because the code throws when the package is loaded.
     #[must_use]
     pub fn at_load(mut self) -> Self {
         self.severity = self.severity.max(Severity::Blocked);
@@ -317,14 +316,14 @@ impl Diagnostic {
         self
     }
 
-    /// Lowers an error to a blocked part: the rest of the extension can run.
+    /// Lowers an error to a blocked part, because the rest of the extension can run.
     #[must_use]
     pub fn blocked(mut self) -> Self {
         self.severity = self.severity.min(Severity::Blocked);
         self
     }
 
-    /// Returns whether it prevents the extension from being loaded, as a call that throws in the factory does.
+    /// Returns whether the problem prevents the extension from being loaded, as a call that throws in the factory does.
     pub fn ends_load(&self) -> bool {
         self.ends_load
     }
@@ -358,8 +357,8 @@ impl Diagnostic {
         Some(Self { code, severity, place: Some(place), message, help, ends_load, excerpt: None })
     }
 
-    /// Returns the form that `artifact.json` stores; `None` for errors, which produce no artifact, and for diagnostics about this
-    /// machine.
+    /// Returns the form that `artifact.json` stores; `None` for errors, because a failed build has no artifact, and for
+    /// diagnostics about this machine.
     pub fn to_finding(&self) -> Option<Finding> {
         let class = match self.severity() {
             Severity::Warning => Verdict::Warning,
@@ -517,7 +516,7 @@ impl fmt::Display for BuildFailure {
 impl std::error::Error for BuildFailure {}
 
 /// Makes text from a package safe to print: escapes control, bidirectional and invisible characters as `\u{...}`, and keeps all
-/// others.
+/// other characters.
 pub fn sanitise(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -571,7 +570,7 @@ fn floor_boundary(source: &str, offset: usize) -> usize {
     offset
 }
 
-/// Returns the worst verdict among the diagnostics; an error that prevents a build is `blocked`.
+/// Returns the worst verdict among the diagnostics; an error, which prevents the build, counts as `blocked`.
 pub fn verdict(diagnostics: &[Diagnostic]) -> Verdict {
     diagnostics
         .iter()

@@ -1,6 +1,6 @@
-//! Prints how long the store takes with 100,000 entries: `cargo bench -p pijs-dialect-rummy`.
+//! Measures operations of a store with 100,000 entries: `cargo bench -p pijs-dialect-rummy`.
 //!
-//! One run has all entries, as a session over a large repository does: one in a hundred is visible or summarized, the others
+//! All entries belong to one run, as in a session over a large repository: one in a hundred is visible or summarized, the others
 //! are archived. The database is on disk, with the journal that a session has.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]

@@ -4,7 +4,8 @@
 //! v_model_context ──▶ rows ──▶ view of each row's scheme ──▶ turn_context ──▶ filters `assembly.system`, `assembly.user`
 //! ```
 //!
-//! Plugins provide views and filters; this module determines the order and the tokens, and records the snapshot of the turn.
+//! Plugins provide views and filters; this module determines the order of the rows, counts tokens, and records the snapshot of
+//! the turn.
 
 use crate::budget::Cost;
 use crate::entry::{State, Visibility};
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 pub struct ContextRow {
     /// Position in the message, from 1.
     pub ordinal: i64,
-    /// The entry.
+    /// Path of the entry.
     pub path: String,
     /// Scheme; `file` for bare paths.
     pub scheme: String,
@@ -29,18 +30,18 @@ pub struct ContextRow {
     pub visibility: Visibility,
     /// The state of the entry.
     pub state: State,
-    /// Reason of a failure.
+    /// Reason why the entry failed.
     pub outcome: Option<String>,
-    /// Whole body.
+    /// The whole body.
     pub body: String,
     /// Attributes as JSON.
     pub attributes: String,
-    /// Turn that wrote it last.
+    /// Turn that wrote the entry last.
     pub turn: i64,
 }
 
 impl ContextRow {
-    /// Returns the row as a view of a plugin gets it.
+    /// Returns the row in the format for views of plugins.
     pub fn to_json(&self) -> Value {
         json!({
             "path": self.path, "scheme": self.scheme, "body": self.body, "visibility": self.visibility,
@@ -59,19 +60,19 @@ pub struct Projection {
     pub summarized: String,
 }
 
-/// A row of the snapshot, as filters of the assembly get it.
+/// A row of the snapshot, as passed to the assembly filters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AssembledRow {
-    /// The row; its body is the view for its visibility.
+    /// The row; its body is the text of the view for its visibility.
     pub row: ContextRow,
     /// Both views.
     pub projection: Projection,
-    /// Its cost.
+    /// The row's cost in tokens.
     pub cost: Cost,
 }
 
 impl AssembledRow {
-    /// Returns the row as filters get it, with its three measures of tokens; `tokens` is the one that the model sees.
+    /// Returns the row in the format for filters, with its three token counts; the model sees `tokens`.
     pub fn to_json(&self) -> Value {
         let row = &self.row;
         json!({
@@ -110,7 +111,7 @@ impl Store {
     }
 
     /// Records the snapshot of a turn: the views of each row, their cost and their position. Views are in the order of the rows;
-    /// a row without one is empty.
+    /// a row without a view is empty.
     ///
     /// A turn that is assembled again replaces its snapshot.
     pub fn materialize(
@@ -185,7 +186,7 @@ impl Store {
     }
 }
 
-/// Returns the first turn of the current loop, which is that of the latest prompt.
+/// Returns the first turn of the current loop, which is the turn of the latest prompt.
 pub fn loop_start_turn(rows: &[AssembledRow]) -> i64 {
     let is_prompt = |one: &&AssembledRow| one.row.category == "prompt" && one.row.scheme == "prompt";
     rows.iter().rev().find(is_prompt).map_or(0, |one| one.row.turn)
@@ -205,7 +206,7 @@ mod tests {
         store.materialize(run, None, turn, rows, views).unwrap()
     }
 
-    /// Follows rummy's specification, "Materialization" and "Token Accounting".
+    /// A row's body is the view for its visibility: rummy's specification, "Materialization" and "Token Accounting".
     #[test]
     fn rows_carry_the_view_of_their_visibility() {
         let (mut store, run) = demo();

@@ -1,11 +1,11 @@
-//! Records one line for each operation, for the owner of the ledger.
+//! The interface for recording one line per operation in the host's ledger.
 
 use crate::writer::Writer;
 use serde::Serialize;
 
 /// Records the operations of a store.
 pub trait Audit: Send {
-    /// Records a verb that is about to be committed. The verb is rolled back when this fails.
+    /// Records a verb that is about to be committed. The verb is rolled back if this fails.
     fn record(&mut self, line: &AuditLine) -> Result<(), AuditRefusal>;
 }
 
@@ -15,26 +15,26 @@ pub trait Audit: Send {
 pub struct AuditLine {
     /// The verb: set, get, rm, cp, mv or update.
     pub verb: &'static str,
-    /// Writer of the call.
+    /// The writer that the call acts as.
     pub writer: Writer,
-    /// The realm whose code called it; `None` for the host.
+    /// The plugin's realm that called the verb; `None` for the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The run whose view changed.
     pub run_id: i64,
-    /// Turn in the caller's arguments.
+    /// The turn that the caller passed.
     pub turn: i64,
-    /// The path, or the pattern.
+    /// Path of the entry, or pattern of paths.
     pub path: String,
-    /// Number of rows that it changed.
+    /// Number of rows that the verb changed.
     pub rows: usize,
-    /// SHA-256 over the rows before the change; `None` without rows.
+    /// SHA-256 over the rows before the change; `None` if there were no rows.
     pub before: Option<String>,
     /// SHA-256 over the rows after the change.
     pub after: Option<String>,
 }
 
-/// Reason why an audit refuses a line.
+/// The error of an audit that refuses a line.
 #[derive(Debug, thiserror::Error)]
 #[error("audit: the line of {verb} was not kept, so it was not done: {reason}")]
 pub struct AuditRefusal {

@@ -1,7 +1,7 @@
 //! Computes a message's budget, and demotes entries when the message exceeds it.
 //!
 //! Tokens are counted for the assembled message, never for a stored entry. The ceiling is a share of the model's context; a
-//! message above it is never sent. Demotion changes visibility and not the state.
+//! message above the ceiling is never sent. Demotion changes the visibility of an entry, but not its state.
 
 use crate::entry::Visibility;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the tokens that a message may have.
+    /// Returns the maximum number of tokens of a message.
     pub fn ceiling(&self, context_size: i64) -> i64 {
         context_size.saturating_mul(i64::from(self.ceiling_per_mille)) / 1000
     }
@@ -32,38 +32,39 @@ impl Limits {
 pub struct Cost {
     /// Scheme; `file` for bare paths.
     pub scheme: String,
-    /// The part of it that the model sees.
+    /// Visibility of the entry.
     pub visibility: Visibility,
-    /// Tokens when it is visible.
+    /// Number of tokens if the entry is visible.
     pub visible_tokens: i64,
-    /// Tokens when it is summarized.
+    /// Number of tokens if the entry is summarized.
     pub summarized_tokens: i64,
 }
 
 impl Cost {
-    /// Returns the tokens that are freed when the row is demoted, or paid when it is promoted: the only number of a row that the
-    /// model sees.
+    /// Returns the number of tokens that demoting the row frees, or promoting it costs: the only number of a row that the model
+    /// sees.
     pub fn premium(&self) -> i64 {
         self.visible_tokens - self.summarized_tokens
     }
 }
 
-/// Numbers of one message.
+/// The token counts of one message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Numbers {
-    /// Tokens that the message may have.
+    /// Maximum number of tokens of the message.
     pub ceiling: i64,
-    /// Cost of all rows when summarized.
+    /// Tokens of all rows if they were all summarized.
     pub floor: i64,
-    /// Additional cost of the visible rows.
+    /// Additional tokens of the visible rows.
     pub premium: i64,
     /// Tokens of the system message.
     pub system: i64,
-    /// Of each scheme with visible rows: how many, and their premium. The most expensive first, then by name.
+    /// For each scheme with visible rows: the scheme, the number of visible rows, and their premium. Sorted by descending
+    /// premium, then by name.
     pub schemes: Vec<(String, usize, i64)>,
-    /// Visible rows.
+    /// Number of visible rows.
     pub visible: usize,
-    /// Summarized rows.
+    /// Number of summarized rows.
     pub summarized: usize,
     /// Tokens of summarized rows.
     pub summarized_tokens: i64,
@@ -95,12 +96,12 @@ impl Numbers {
         numbers
     }
 
-    /// Returns the tokens of the message.
+    /// Returns the number of tokens of the message.
     pub fn usage(&self) -> i64 {
         self.floor + self.premium + self.system
     }
 
-    /// Returns the remaining tokens.
+    /// Returns the number of tokens left below the ceiling.
     pub fn free(&self) -> i64 {
         (self.ceiling - self.usage()).max(0)
     }
@@ -132,24 +133,24 @@ impl Numbers {
     }
 }
 
-/// The step before a request to the model.
+/// The action before a request to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BeforeDispatch {
     /// The message fits.
     Send,
-    /// It does not fit in the first turn of a loop: the prompt is summarized, and the message measured again.
+    /// The message does not fit in the first turn of a loop: the prompt is summarized, and the message is measured again.
     DemotePrompt {
         /// Tokens above the ceiling.
         overflow: i64,
     },
-    /// It does not fit: the turn ends with 413.
+    /// The message does not fit: the turn ends with status 413.
     Refuse {
         /// Tokens above the ceiling.
         overflow: i64,
     },
 }
 
-/// Decides about a message: by the tokens that the provider reported last, or by those that were measured.
+/// Decides about a message by the number of tokens that the provider reported last, or else by the measured number.
 pub fn before_dispatch(
     measured: i64,
     last_prompt_tokens: i64,
@@ -170,24 +171,24 @@ pub fn before_dispatch(
     }
 }
 
-/// The step after all commands of a turn were dispatched.
+/// The action after all commands of a turn were dispatched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterDispatch {
     /// The next message will fit.
     Keep,
-    /// The visible entries of this turn are summarized, the prompt as well.
+    /// The visible entries of this turn are summarized, including the prompt.
     DemoteTurn {
         /// Tokens above the ceiling.
         overflow: i64,
     },
-    /// The turn has no visible entries: all those of the run are summarized.
+    /// The turn has no visible entries, so all visible entries of the run are summarized.
     DemoteRun {
         /// Tokens above the ceiling.
         overflow: i64,
     },
 }
 
-/// Predicts the next message: the last one, and what this turn added.
+/// Decides by the predicted size of the next message: the last message and the tokens that this turn added.
 pub fn after_dispatch(
     last_context_tokens: i64,
     added_tokens: i64,
@@ -220,7 +221,7 @@ mod tests {
         Cost { scheme: scheme.to_owned(), visibility, visible_tokens: visible, summarized_tokens: summarized }
     }
 
-    /// Follows rummy's specification, "Token Accounting".
+    /// Rows have a floor and a premium: rummy's specification, "Token Accounting".
     #[test]
     fn a_message_has_a_floor_and_a_premium() {
         let rows = [
@@ -241,7 +242,7 @@ mod tests {
         );
     }
 
-    /// Follows rummy's specification, "Budget Enforcement": before the request.
+    /// Checks the budget before the request: rummy's specification, "Budget Enforcement".
     #[test]
     fn a_message_above_the_ceiling_is_not_sent() {
         let decide =
@@ -254,7 +255,7 @@ mod tests {
         assert_eq!(before_dispatch(5000, 0, 0, true, false, Limits::default()), BeforeDispatch::Send);
     }
 
-    /// Follows rummy's specification, "Budget Enforcement": after the dispatch.
+    /// Checks the budget after the dispatch: rummy's specification, "Budget Enforcement".
     #[test]
     fn a_turn_that_adds_too_much_is_demoted() {
         let decide = |last, added, visible| after_dispatch(last, added, visible, 1000, Limits::default());

@@ -15,7 +15,7 @@ macro_rules! words {
             /// Lists all values, in the order of their declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Returns its name in databases and messages.
+            /// Returns the value's name in databases and messages.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
@@ -59,15 +59,15 @@ pub(crate) use words;
 words! {
     /// The state of an entry in its lifecycle.
     State, "state" {
-        /// It waits for acceptance or rejection.
+        /// The entry waits to be accepted or rejected.
         Proposed = "proposed",
-        /// Output is being appended to its body.
+        /// Output is being appended to the entry's body.
         Streaming = "streaming",
-        /// It is complete.
+        /// The entry is complete.
         Resolved = "resolved",
-        /// It has ended without success; the outcome has the reason.
+        /// The operation of the entry failed; the outcome contains the reason.
         Failed = "failed",
-        /// It was cancelled by the user, a client or the host.
+        /// The user, a client or the host cancelled the entry.
         Cancelled = "cancelled",
     }
 }
@@ -75,11 +75,11 @@ words! {
 words! {
     /// Exposure of an entry to the model in its next turn.
     Visibility, "visibility" {
-        /// The whole body.
+        /// The model sees the whole body.
         Visible = "visible",
-        /// The path, its attributes and a summary.
+        /// The model sees the path, the attributes and a summary.
         Summarized = "summarized",
-        /// Nothing; a pattern still finds it.
+        /// The model sees nothing; patterns still match the entry.
         Archived = "archived",
     }
 }
@@ -91,14 +91,14 @@ impl State {
     }
 }
 
-/// The namespace that an entry's content is in.
+/// The namespace of an entry's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// All runs.
+    /// Shared by all runs.
     Global,
-    /// All runs of one project.
+    /// Shared by all runs of one project.
     Project(i64),
-    /// One run, and forks of it.
+    /// Belongs to one run and its forks.
     Run(i64),
 }
 
@@ -115,32 +115,32 @@ impl fmt::Display for Scope {
 /// An entry as one run sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Number of the view. It orders the entries of a run by their first write.
+    /// Id of the run's view. Entries of a run are ordered by it, that is, by their first write.
     pub id: i64,
     /// `scheme://rest`, or the path of a file.
     pub path: String,
-    /// The part before `://`; none for files.
+    /// The part of the path before `://`; `None` for files.
     pub scheme: Option<String>,
     /// Namespace of the content.
     pub scope: String,
     /// The content of the entry.
     pub body: String,
-    /// Object in JSON.
+    /// Attributes, a JSON object as text.
     pub attributes: String,
     /// The state in the lifecycle of the entry.
     pub state: State,
-    /// Reason of a failure or cancellation.
+    /// Reason why the entry failed or was cancelled.
     pub outcome: Option<String>,
-    /// Exposure to the model.
+    /// The part of the entry that the model sees.
     pub visibility: Visibility,
-    /// Turn that wrote it last.
+    /// Turn that wrote the entry last.
     pub turn: i64,
-    /// Loop that wrote it last.
+    /// Loop that wrote the entry last.
     pub loop_id: Option<i64>,
     /// Number of writes by this run.
     pub write_count: i64,
-    /// Digest of a file's content, to compare files.
+    /// Digest of the content of a file.
     pub hash: Option<String>,
-    /// Estimate of the body's tokens.
+    /// Estimated number of tokens of the body.
     pub tokens: i64,
 }

@@ -5,11 +5,11 @@ use crate::pattern::PatternError;
 use crate::writer::Writer;
 use serde_json::{Value, json};
 
-/// Error of the store. A failed call has changed nothing.
+/// The error of a call to the store. A failed call does not change anything.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The scheme does not admit the writer. Rummy's plugins search for this text.
+    /// The scheme does not allow the writer. Rummy's plugins search for this text.
     #[error("403: writer \"{writer}\" not permitted for scheme \"{scheme}\" (allowed: {})", allowed.join(", "))]
     Permission {
         /// Scheme of the path; `file` for bare paths.
@@ -19,7 +19,7 @@ pub enum StoreError {
         /// The writers that are allowed.
         allowed: Vec<String>,
     },
-    /// The call requests a writer above the ceiling of its path.
+    /// The call requests a writer above the ceiling of the call's path.
     #[error(
         "403: writer \"{writer}\" is above \"{ceiling}\", which this call's path allows: grant rummy.write:{writer} to the plugin, or leave the writer out"
     )]
@@ -32,31 +32,31 @@ pub enum StoreError {
     /// A plugin ran a statement that is reserved for the host.
     #[error("403: db.{0} is the host's: change runs through entries, such as set run://ALIAS")]
     Statement(String),
-    /// A body is larger than an entry may be.
+    /// The body of an entry would be too large.
     #[error(
         "413: the body of {path} would have {size} bytes, at most {limit} are allowed: split it into several entries"
     )]
     Overflow {
-        /// The entry.
+        /// Path of the entry.
         path: String,
-        /// The size that the entry would have.
+        /// Size of the body in bytes.
         size: usize,
-        /// Size that it may have.
+        /// Maximum size of a body in bytes.
         limit: usize,
     },
     /// An argument is missing or wrong.
     #[error("{0}")]
     Invalid(String),
-    /// A pattern cannot be read, or took more steps than it may.
+    /// A pattern is invalid, or its evaluation exceeded its limit of steps.
     #[error(transparent)]
     Pattern(#[from] PatternError),
     /// The audit refused the operation.
     #[error(transparent)]
     Audit(#[from] AuditRefusal),
-    /// The database does not belong to this version, or is damaged.
+    /// The database belongs to another version or is damaged.
     #[error("{0}")]
     Unusable(String),
-    /// SQLite refused: a constraint, a trigger, or the disk.
+    /// SQLite failed because of a constraint, a trigger, or the disk.
     #[error("database: {0}")]
     Database(#[from] rusqlite::Error),
 }
@@ -76,7 +76,7 @@ impl StoreError {
         }
     }
 
-    /// Returns the HTTP status of the refusal.
+    /// Returns the HTTP status of the error.
     pub fn status(&self) -> u16 {
         match self {
             Self::Permission { .. } | Self::Ceiling { .. } | Self::Statement(_) => 403,
@@ -86,7 +86,7 @@ impl StoreError {
         }
     }
 
-    /// Returns the outcome of an entry whose handler ends with this error, as in `permission:403`.
+    /// Returns the outcome of an entry whose handler fails with this error, such as `permission:403`.
     pub fn outcome(&self) -> String {
         let reason = match self {
             Self::Permission { .. } | Self::Ceiling { .. } | Self::Statement(_) => "permission",

@@ -1,7 +1,7 @@
-//! The store as the plugin runtime calls it: methods by name, arguments and results in JSON.
+//! The interface of the store for the plugin runtime: methods are called by name, with arguments and results in JSON.
 //!
-//! Arguments have the order and the names of rummy's own `Entries`; a method with an object takes it as the first argument. Names
-//! of generations before 2.0 are supported as well.
+//! Arguments have the order and the names of rummy's own `Entries`; a method that takes an object has it as the first argument.
+//! Method names of generations before 2.0 are supported as well.
 
 use crate::entry::{Entry, State, Visibility};
 use crate::error::StoreError;
@@ -12,7 +12,7 @@ use crate::writer::Writer;
 use serde_json::{Map, Value, json};
 
 impl Store {
-    /// Calls a method of `Entries`, with the writer `ceiling` at most.
+    /// Calls a method of `Entries`; the call may act as any writer up to `ceiling`.
     ///
     /// After a call, [`take_changes`](Store::take_changes) returns the changes to announce and [`take_woken`](Store::take_woken)
     /// the waiters to wake. `waitForResolution` returns `{"path", "waits"}`; the caller registers its promise with
@@ -86,7 +86,7 @@ impl Store {
     /// Performs the methods for channels of a command: `openStream(runId, path, command, channels)`, `appendStream(runId, path,
     /// channel, chunk)`, `endStream(runId, path, {exitCode} or {aborted} or {cancelled})`.
     ///
-    /// Fails for channels of a scheme that the caller may not write.
+    /// Fails if the caller may not write the channels' scheme.
     fn stream(&mut self, args: &Args<'_>, ceiling: Writer) -> Result<Value, StoreError> {
         let (run_id, path) = (args.integer(0)?, args.string(1)?);
         let writer = Writer::under(None, ceiling, self.options().conduct)?;
@@ -231,7 +231,7 @@ impl Store {
         }
     }
 
-    /// Performs the methods of `KnownStore` (before 2.0) by verbs. Has an arm for each method.
+    /// Performs the methods of `KnownStore` (before 2.0) by the verbs that replaced them. Has an arm for each method.
     fn before_2_0(&mut self, args: &Args<'_>, ceiling: Writer) -> Result<Value, StoreError> {
         let writer = Writer::under(None, ceiling, self.options().conduct)?;
         let run_id = args.integer(0)?;
@@ -364,7 +364,7 @@ impl Store {
         })
     }
 
-    /// Returns an entry in the format of rows, with attributes as JSON in a string.
+    /// Returns an entry in the format of database rows, with the attributes as JSON in a string.
     pub(crate) fn entry_row(&self, entry: &Entry) -> Value {
         let mut row = json!({
             "id": entry.id, "path": entry.path, "body": entry.body, "scheme": entry.scheme, "state": entry.state,
@@ -397,7 +397,7 @@ fn integer(object: &Map<String, Value>, name: &str) -> Option<i64> {
     object.get(name).and_then(integer_of)
 }
 
-/// Returns an integer, also one that JavaScript sends as a float or as digits.
+/// Converts a value to an integer, including a float or a string of digits, as JavaScript may send them.
 fn integer_of(value: &Value) -> Option<i64> {
     match value {
         Value::Number(number) => number.as_i64().or_else(|| number.to_string().parse::<f64>().ok().and_then(whole)),

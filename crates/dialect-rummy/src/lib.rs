@@ -6,27 +6,27 @@
 //! entries ──▶ assemble ──▶ rows ──▶ (filters of plugins) ──▶ budget   └── writer ceiling of the call's path
 //! ```
 //!
-//! | type | is |
+//! | type | description |
 //! |---|---|
-//! | [`Profile`] | the vocabulary of one generation of rummy as data: visibilities, log paths, hook names |
+//! | [`Profile`] | the names that one generation of rummy uses: visibilities, log paths, hooks |
 //! | [`Store`] | one database: projects, runs, loops, turns, entries; the six verbs are its methods |
-//! | [`Set`], [`Target`] | arguments of `set`; the rows that a verb changes |
-//! | [`Writer`] | the writer of an entry: model, client, plugin or system; a call's path gives the ceiling |
+//! | [`Set`], [`Target`] | arguments of `set`; selection of the rows that a verb changes |
+//! | [`Writer`] | the writer of an entry: model, client, plugin or system; the path of a call determines the ceiling |
 //! | [`Waiters`] | runs that wait until a proposal is resolved |
 //! | [`Pattern`] | a glob, regular expression, sed command, JSONPath or literal, with limits |
 //! | [`tags::Parsed`] | the commands of a reply, with warnings and the text between them |
-//! | [`proposal::Resolution`] | a proposal between its decision and its end, while filters of plugins run |
+//! | [`proposal::Resolution`] | a proposal after the decision about it, while filters of plugins run |
 //! | [`stream::End`] | how a producer of output ended |
-//! | [`assemble::AssembledRow`] | a row of a message, with both views and what they cost |
+//! | [`assemble::AssembledRow`] | a row of a message, with both views and their cost |
 //! | [`budget::Numbers`] | the cost of a message, and the remaining budget |
-//! | [`verdict::Judge`] | the memory of one loop, which decides whether it continues |
+//! | [`verdict::Judge`] | the history of one loop, which decides whether the loop continues |
 //! | [`rpc::Connection`] | one client of the JSON-RPC interface, without its transport |
-//! | [`run::Loop`] | a prompt in a run's queue |
+//! | [`run::Loop`] | a prompt from a run's queue |
 //!
-//! Invariants: The crate reads no clock and no randomness: [`Store::set_now`] sets the time, and tie breakers are counted per run
-//! in the database. Each verb is one transaction with one [`AuditLine`]; when the audit refuses the line, the transaction is
-//! rolled back. The state of an entry and its visibility are independent: no function changes one together with the other, except
-//! where `docs/compatibility-rummy.md` says that rummy does.
+//! Invariants: The crate does not read the clock or randomness: [`Store::set_now`] sets the time, and tie breakers are counted
+//! per run in the database. Each verb is one transaction with one [`AuditLine`]; if the audit refuses the line, the transaction
+//! is rolled back. The state of an entry and its visibility are independent: no function changes both at once, except where
+//! `docs/compatibility-rummy.md` lists it as rummy's behaviour.
 //!
 //! The plugin runtime calls [`Store::entries`] and [`Store::statement`] with JSON; everything else is typed.
 

@@ -1,18 +1,18 @@
-//! Matches patterns against paths and bodies. Six notations are distinguished by their form.
+//! Matches patterns against paths and bodies. A pattern has one of six notations, recognised by its form.
 //!
-//! | form | notation | matches the whole text when |
+//! | form | notation | matches a text if |
 //! |---|---|---|
-//! | `s/search/replace/flags` | sed | the search occurs in it; with flags, as a regular expression |
-//! | `/source/flags` | regular expression of ECMAScript | it matches somewhere |
-//! | `$.key`, `$[0]`, `$..key` | JSONPath | the text is JSON that has such a value |
-//! | `//element`, `/a/b[1]` | XPath 1.0 | the text is XML in which it selects something |
-//! | `**`, `*`, `?` | glob | all of it fits |
-//! | anything else | literal | it is equal |
+//! | `s/search/replace/flags` | sed | `search` occurs in the text; with flags, `search` is a regular expression |
+//! | `/source/flags` | regular expression of ECMAScript | the expression matches anywhere in the text |
+//! | `$.key`, `$[0]`, `$..key` | JSONPath | the text is JSON in which the path selects a value |
+//! | `//element`, `/a/b[1]` | XPath 1.0 | the text is XML in which the expression selects a node |
+//! | `**`, `*`, `?` | glob | the glob matches the whole text |
+//! | anything else | literal | the text is equal |
 //!
-//! [`Pattern::matches`] decides about the whole text, [`Pattern::search`] finds a place in it, [`Pattern::replace`] changes
-//! it. A pattern is compiled once and costs time linear in the text, except for regular expressions and XPath, which have a
-//! number of steps. The same pattern and text give the same answer on every machine, so SQLite may call these functions
-//! deterministic.
+//! [`Pattern::matches`] decides about the whole text, [`Pattern::search`] finds a position in the text, and [`Pattern::replace`]
+//! changes the text. A pattern is compiled once. Matching takes time linear in the text; regular expressions and XPath instead
+//! have a limit of steps. The same pattern and text give the same result on every machine, so these functions are registered with
+//! SQLite as deterministic.
 
 mod expand;
 mod glob;
@@ -29,10 +29,10 @@ use regexp::RegExp;
 use std::fmt;
 use xpath::XPath;
 
-/// Longest pattern in bytes.
+/// Maximum length of a pattern in bytes.
 const MAX_PATTERN: usize = 8 * 1024;
 
-/// A notation.
+/// The notation of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
     /// `s/a/b/`
@@ -89,7 +89,7 @@ impl std::error::Error for PatternError {}
 pub struct Found {
     /// The text that matched.
     pub text: String,
-    /// Byte offset of its start; 0 for JSONPath and XPath, whose values have no position.
+    /// Byte offset of the match; 0 for JSONPath and XPath, whose values have no position.
     pub offset: usize,
 }
 
@@ -121,7 +121,7 @@ enum Kind {
 impl Pattern {
     /// Compiles a pattern.
     ///
-    /// Fails for expressions that ECMAScript or XPath 1.0 refuses, and for patterns that are too long.
+    /// Fails for invalid regular expressions and XPath expressions, and for patterns that are too long.
     pub fn parse(pattern: &str) -> Result<Self, PatternError> {
         if pattern.len() > MAX_PATTERN {
             let message = format!("a pattern of {} bytes: at most {MAX_PATTERN} are allowed", pattern.len());
@@ -147,7 +147,7 @@ impl Pattern {
         }))
     }
 
-    /// Reports whether the pattern matches the whole text.
+    /// Returns whether the pattern matches the whole text.
     pub fn matches(&self, text: &str) -> Result<bool, PatternError> {
         match &self.0 {
             Kind::Literal(literal) => Ok(literal == text),
@@ -175,8 +175,8 @@ impl Pattern {
         })
     }
 
-    /// Returns the text with matches replaced, `$1` and its kin expanded; none when nothing matches. A sed command brings
-    /// its own replacement and ignores the argument; only its flag `g` makes it replace more than once.
+    /// Returns the text with matches replaced and `$1` and the like expanded; `None` if nothing matches. A sed command contains
+    /// its replacement and ignores `replacement`; it replaces more than one match only with the flag `g`.
     pub fn replace(&self, text: &str, replacement: &str) -> Result<Option<String>, PatternError> {
         Ok(match &self.0 {
             Kind::Literal(search) => expand::replace_all(text, search, replacement),
@@ -188,7 +188,7 @@ impl Pattern {
         })
     }
 
-    /// Returns the common prefix of all texts that the pattern matches as a whole; empty when it is unknown.
+    /// Returns the common prefix of all texts that the pattern matches as a whole; empty if it is not known.
     pub fn literal_prefix(&self) -> &str {
         match &self.0 {
             Kind::Literal(literal) => literal,

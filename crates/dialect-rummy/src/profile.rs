@@ -1,7 +1,7 @@
-//! Describes the vocabulary of one generation of rummy as data.
+//! Describes the names that one generation of rummy uses, as data.
 //!
-//! Generations differ in names more than in mechanism: the names of visibility levels, the path of a log entry, the hooks of
-//! proposals, budget and verdict. The store uses the names of 2.x only; an older profile translates at the facade.
+//! Generations differ mostly in names: the names of visibility levels, the path of a log entry, the hooks of proposals, budget
+//! and verdict. The store uses the names of 2.x only; an older profile translates at the facade.
 
 use crate::entry::Visibility;
 use serde::Serialize;
@@ -10,20 +10,20 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HookKind {
-    /// Subscribers are awaited one after another; their results are ignored.
+    /// Subscribers are called and awaited one after the other; their results are ignored.
     Event,
-    /// A value is threaded through the subscribers.
+    /// A value is passed from subscriber to subscriber, each of which may change it.
     Filter,
-    /// A function that one plugin assigns to the hook tree.
+    /// One plugin assigns a function to the hook tree, which is called.
     Call,
 }
 
-/// A hook by name.
+/// A hook of the hook tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Hook {
     /// Dotted path in the hook tree.
     pub name: &'static str,
-    /// How it is called.
+    /// The way in which the hook is called.
     pub kind: HookKind,
 }
 
@@ -44,11 +44,11 @@ const fn call(name: &'static str) -> Hook {
 pub struct SchemeRow {
     /// Scheme; `file` for bare paths.
     pub name: &'static str,
-    /// Whether the model may see its entries.
+    /// Whether the model may see entries of this scheme.
     pub model_visible: bool,
-    /// One of data, logging, unknown, prompt.
+    /// Category: `data`, `logging`, `unknown` or `prompt`.
     pub category: &'static str,
-    /// The writers that are allowed.
+    /// The writers that may write entries of this scheme.
     pub writable_by: &'static [&'static str],
 }
 
@@ -93,15 +93,15 @@ pub struct Profile {
     pub name: &'static str,
     /// Version of the JSON-RPC protocol.
     pub protocol: &'static str,
-    /// Names of visible, summarized and archived; the view hooks have them, too.
+    /// Names of visible, summarized and archived, which the view hooks use as well.
     pub visibilities: [&'static str; 3],
-    /// Whether rows carry `status` and `fidelity` instead of `state`, `outcome` and `visibility`.
+    /// Whether rows have `status` and `fidelity` instead of `state`, `outcome` and `visibility`.
     pub has_numeric_status: bool,
-    /// Path of an action's log entry, with `{turn}`, `{action}` and `{slug}`.
+    /// Template for the path of an action's log entry, with `{turn}`, `{action}` and `{slug}`.
     pub log_path: &'static str,
     /// Hooks of a proposal, in the order of its lifecycle.
     pub proposal_hooks: &'static [Hook],
-    /// Hooks before a request to the model. A hook of an older minor version comes after the filter that replaced it.
+    /// Hooks before a request to the model. A hook of an older minor version is called after the filter that replaced it.
     pub before_dispatch: &'static [Hook],
     /// Hooks after all commands were dispatched.
     pub after_dispatch: &'static [Hook],
@@ -111,7 +111,7 @@ pub struct Profile {
     pub tools: &'static [&'static str],
     /// Statuses of an update that end a loop.
     pub terminal_statuses: &'static [i64],
-    /// The bootstrap rows of the scheme registry.
+    /// The initial rows of the scheme registry.
     pub schemes: &'static [SchemeRow],
 }
 
@@ -172,12 +172,12 @@ impl Profile {
         Self::V2
     }
 
-    /// Returns the profile of upstream's 0.5.0.
+    /// Returns the profile of rummy 0.5.0.
     pub fn v0_5() -> Self {
         Self::V0_5
     }
 
-    /// Returns the profile of this name.
+    /// Returns the profile with this name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::v2(), Self::v0_5()].into_iter().find(|profile| profile.name == name)
     }
@@ -198,7 +198,7 @@ impl Profile {
         self.visibilities[visibility as usize]
     }
 
-    /// Returns the visibility that a full write gives an entry when its caller gives none.
+    /// Returns the visibility of an entry after a full write, if the caller does not pass one.
     pub fn default_visibility(&self, scheme: &str, category: &str) -> Visibility {
         if self.has_numeric_status || scheme == "skill" || matches!(category, "prompt" | "unknown" | "logging") {
             Visibility::Visible

@@ -1,4 +1,4 @@
-//! Resolves proposals: entries that wait until they are accepted or rejected.
+//! Resolves proposals: entries that wait to be accepted or rejected.
 //!
 //! ```text
 //! proposed ──accept──▶ filter `accepting` ──veto──▶ failed, the veto's outcome
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Plugins provide the filters, so the driver calls them between [`Store::begin_resolution`] and [`Store::settle`]. The store
-//! itself refuses edits of files that the project has marked as read-only, which no plugin can allow.
+//! itself refuses edits of files that the project has marked as read-only; plugins cannot allow them.
 
 use crate::entry::{Entry, State};
 use crate::error::StoreError;
@@ -18,19 +18,19 @@ use crate::text;
 use crate::writer::Writer;
 use serde_json::{Map, Value, json};
 
-/// Decision about a proposal.
+/// The decision about a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// The proposal is applied.
     Accept,
-    /// Applying it failed.
+    /// Applying the proposal failed.
     Error,
     /// The proposal is not applied.
     Reject,
 }
 
 impl Action {
-    /// Returns the decision that a client makes by setting a proposed entry to a state.
+    /// Returns the decision that a client makes when it sets a proposed entry to a state.
     pub fn of_state(state: State) -> Option<Self> {
         match state {
             State::Resolved => Some(Self::Accept),
@@ -44,9 +44,9 @@ impl Action {
 /// A proposal that is being resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolution {
-    /// The run.
+    /// Id of the run.
     pub run_id: i64,
-    /// The proposal.
+    /// Path of the proposal.
     pub path: String,
     /// The decision.
     pub action: Action,
@@ -60,22 +60,22 @@ pub struct Resolution {
 /// The result of a resolution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
-    /// The state that the entry is in.
+    /// The resulting state of the entry.
     pub state: State,
-    /// Its outcome.
+    /// The resulting outcome of the entry.
     pub outcome: Option<String>,
-    /// Its body.
+    /// The resulting body of the entry.
     pub body: String,
-    /// The event to emit: accepted, or rejected; none after an error or a veto.
+    /// The event to emit (accepted or rejected); `None` after an error or a veto.
     pub event: Option<Action>,
 }
 
 /// A refusal of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Veto {
-    /// Outcome of the entry.
+    /// The outcome to set on the entry.
     pub outcome: String,
-    /// Body of the entry.
+    /// The body to set on the entry.
     pub body: String,
 }
 
@@ -94,9 +94,9 @@ impl Veto {
 }
 
 impl Store {
-    /// Begins to resolve a proposal. The result is settled already when the store itself refuses.
+    /// Begins to resolve a proposal. If the store itself refuses the edit, the result is already settled.
     ///
-    /// Fails when the entry is not proposed.
+    /// Fails if the entry is not proposed.
     pub fn begin_resolution(
         &mut self,
         run_id: i64,
@@ -120,13 +120,13 @@ impl Store {
         Ok(Ok(resolution))
     }
 
-    /// Ends a resolution with the refusal of a filter.
+    /// Completes a resolution with the refusal of a filter.
     pub fn veto(&mut self, resolution: &Resolution, veto: &Veto) -> Result<Settled, StoreError> {
         self.end(resolution, State::Failed, Some(&veto.outcome), &veto.body, None)
     }
 
-    /// Ends a resolution. For an accepted one the body is what the filter `content` returned; an empty one leaves the
-    /// body of the proposal.
+    /// Completes a resolution. For an accepted proposal, `body` is the result of the filter `content`; if it is empty, the
+    /// proposal keeps its body.
     pub fn settle(&mut self, resolution: &Resolution, body: &str) -> Result<Settled, StoreError> {
         let body = if body.is_empty() && resolution.action != Action::Reject { &resolution.entry.body } else { body };
         match resolution.action {
@@ -139,7 +139,7 @@ impl Store {
         }
     }
 
-    /// Cancels all open proposals of a run, as at the start of a new loop. Returns their paths.
+    /// Cancels all open proposals of a run, for example at the start of a new loop. Returns their paths.
     pub fn cancel_proposals(&mut self, run_id: i64, body: &str) -> Result<Vec<String>, StoreError> {
         let open = self.entries_where("v.run_id = ?1 AND v.state = 'proposed' ORDER BY v.id", [run_id])?;
         for entry in &open {
@@ -166,7 +166,7 @@ impl Store {
         Ok(Settled { state, outcome: outcome.map(str::to_owned), body: body.to_owned(), event })
     }
 
-    /// Returns the file that an accepted edit would change although its project forbids it.
+    /// Returns the file that an accepted edit would change, if the project has marked it as read-only.
     fn read_only_target(&mut self, resolution: &Resolution) -> Result<Option<String>, StoreError> {
         let file =
             |key: &str| resolution.attributes.get(key).and_then(Value::as_str).filter(|path| !path.contains("://"));
@@ -191,13 +191,13 @@ impl Store {
         Ok(None)
     }
 
-    /// Returns the host's writer for an entry: plugin if the scheme permits it, else system.
+    /// Returns the writer that the host uses for an entry: plugin if the scheme permits it, otherwise system.
     pub(crate) fn writer_of(&self, path: &str) -> Writer {
         if self.admits(path, Writer::Plugin) { Writer::Plugin } else { Writer::System }
     }
 }
 
-/// Returns the path of a file without `.` and `..`, as patterns require.
+/// Returns the path of a file with `.` and `..` resolved, as patterns require.
 fn plain(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
@@ -220,7 +220,8 @@ mod tests {
         store.set(&set, Writer::Plugin).unwrap();
     }
 
-    /// Follows rummy's specification, "Resolution"; rummy's plugin guide, "Run Lifecycle via Primitives".
+    /// Follows rummy's specification, "Resolution"; rummy's plugin guide, "Run Lifecycle via Primitives":
+    /// each decision resolves a proposal.
     #[test]
     fn decisions_end_a_proposal() {
         let (mut store, run) = demo();
@@ -251,7 +252,7 @@ mod tests {
         assert_eq!(store.veto(&resolution, &veto).unwrap().outcome.as_deref(), Some("conflict"));
     }
 
-    /// Follows rummy's plugin guide, "Config & Query Methods": `readonly` is enforced when an edit is accepted.
+    /// `readonly` is enforced when an edit is accepted: rummy's plugin guide, "Config & Query Methods".
     #[test]
     fn a_read_only_file_is_not_edited() {
         let (mut store, run) = demo();

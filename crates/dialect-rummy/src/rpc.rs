@@ -3,11 +3,11 @@
 //! ```text
 //! text ──▶ Incoming ──▶ Connection::call ──▶ Reply::Done ──▶ response
 //!                             │
-//!                             └──▶ Reply::Work: what the host does (run a loop, ask filters, dispatch a tool, stop a run)
+//!                             └──▶ Reply::Work: work for the host (run a loop, call filters, dispatch a tool, stop a run)
 //! ```
 //!
-//! A [`Connection`] belongs to one project from its handshake on, and has access to the runs of that project only. The database's
-//! log has every call and its result. Writes have the client as their writer, whatever the arguments are.
+//! After its handshake, a [`Connection`] belongs to one project and can access only the runs of that project. Every call and its
+//! result are logged in the database. The writer of all writes is the client, regardless of the arguments.
 
 mod call;
 mod catalogue;
@@ -19,15 +19,15 @@ use crate::error::StoreError;
 use crate::store::Store;
 use serde_json::{Map, Value, json};
 
-/// Version of the protocol; a client needs the same major version.
+/// Version of the protocol; clients must have the same major version.
 pub const PROTOCOL: &str = "2.0.0";
 /// The only error code in rummy's protocol.
 const INTERNAL: i64 = -32603;
 
-/// A call as it arrives.
+/// A call from a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Incoming {
-    /// Id for the response; `None` for a notification, which has no response.
+    /// Id of the response; `None` for a notification, which has no response.
     pub id: Option<Value>,
     /// The method.
     pub method: String,
@@ -36,7 +36,7 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// Fails with the error response to send.
     pub fn read(text: &str) -> Result<Self, Value> {
@@ -59,7 +59,7 @@ impl Incoming {
     }
 }
 
-/// Returns a response.
+/// Returns a response with a result.
 pub fn result(id: &Value, value: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "result": value })
 }
@@ -70,7 +70,7 @@ pub fn error(id: &Value, message: &str) -> Value {
 }
 
 impl Notification {
-    /// Returns the message.
+    /// Returns the notification as a JSON-RPC message.
     pub fn message(&self) -> Value {
         let mut message = serde_json::to_value(self).unwrap_or_default();
         message["jsonrpc"] = "2.0".into();
@@ -78,29 +78,29 @@ impl Notification {
     }
 }
 
-/// The result of a call.
+/// The reply to a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
     /// The response.
     Done(Value),
     /// The response for the client, and work that the host starts.
     Begun(Value, Work),
-    /// Work for the host, whose result is the response.
+    /// Work for the host; the result of the work is the response.
     Work(Work),
 }
 
-/// One client.
+/// The connection of one client.
 #[derive(Debug, Clone, Default)]
 pub struct Connection {
     project: Option<Project>,
 }
 
-/// The project of a connection.
+/// The project to which a connection belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// Its number.
+    /// Id of the project.
     pub id: i64,
-    /// Its folder.
+    /// Folder of the project.
     pub root: String,
 }
 
@@ -110,12 +110,12 @@ impl Connection {
         self.project.as_ref()
     }
 
-    /// Performs a call. `now` is the time in milliseconds, which names runs that a client begins without a name.
+    /// Performs a call. `now` is the time in milliseconds; runs that a client begins without a name are named after it.
     ///
-    /// Also returns the number of the call in the log; after [`Reply::Work`], the caller records the end with
+    /// Also returns the id of the call in the log; after [`Reply::Work`], the caller records the result with
     /// [`Store::log_rpc_end`].
     ///
-    /// Fails when the log cannot be written. The refusal of a call is an error in the reply.
+    /// Fails if the log cannot be written. A refused call is not a failure: the reply contains the error.
     pub fn call(
         &mut self,
         store: &mut Store,
@@ -141,7 +141,7 @@ impl Connection {
 }
 
 impl Store {
-    /// Completes a line of the log of calls.
+    /// Records the result of a call in the log.
     pub fn log_rpc_end(&mut self, log: i64, end: Result<&Value, &str>) -> Result<(), StoreError> {
         match end {
             Ok(value) => self.statement("log_rpc_result", "run", &json!({ "id": log, "result": value.to_string() })),

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 /// Mode of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Questions: files are not changed.
+    /// The model answers questions; files are not changed.
     Ask,
-    /// Work: files may be changed and commands run.
+    /// The model works; it may change files and run commands.
     Act,
 }
 
@@ -67,16 +67,16 @@ pub fn entry_state(status: i64) -> Option<State> {
     }
 }
 
-/// A loop that was claimed.
+/// A claimed loop.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loop {
-    /// Its number.
+    /// Id of the loop.
     pub id: i64,
-    /// Its position in the run.
+    /// Position of the loop in the run.
     pub sequence: i64,
-    /// Its mode.
+    /// Mode of the loop.
     pub mode: Mode,
-    /// The model's alias.
+    /// Alias of the model.
     pub model: Option<String>,
     /// The prompt.
     pub prompt: String,
@@ -84,24 +84,24 @@ pub struct Loop {
     pub config: Value,
 }
 
-/// The values that a run begins with.
+/// Initial values of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Start {
-    /// The project.
+    /// Id of the project.
     pub project_id: i64,
-    /// Name of the run; the caller generates one if the client gives none.
+    /// Alias of the run; the caller generates one if the client does not name the run.
     pub alias: String,
     /// Alias of the model.
     pub model: String,
-    /// The prompt, which the run's entry keeps.
+    /// The prompt, which becomes the body of the run's entry.
     pub prompt: String,
-    /// Run to fork.
+    /// Id of the run to fork.
     pub parent: Option<i64>,
-    /// Text for the system message.
+    /// Text to add to the system message.
     pub persona: Option<String>,
     /// Sampling temperature of the model.
     pub temperature: Option<f64>,
-    /// Tokens of context that the run may use.
+    /// Maximum number of tokens of context that the run may use.
     pub context_limit: Option<i64>,
 }
 
@@ -125,7 +125,7 @@ impl Store {
         Ok(run_id)
     }
 
-    /// Sets a run's status and the state of its entry. The same status again changes nothing.
+    /// Sets a run's status and the state of its entry. Has no effect if the status is the same.
     ///
     /// Fails for an invalid transition.
     pub fn set_run_status(&mut self, run_id: i64, alias: &str, status: i64) -> Result<(), StoreError> {
@@ -136,7 +136,7 @@ impl Store {
         Ok(())
     }
 
-    /// Queues a prompt, and returns the number of its loop.
+    /// Queues a prompt, and returns the id of its loop.
     pub fn enqueue_loop(
         &mut self,
         run_id: i64,
@@ -153,7 +153,7 @@ impl Store {
         Ok(self.statement("enqueue_loop", "get", &values)?["id"].as_i64().unwrap_or_default())
     }
 
-    /// Claims the oldest queued loop of a run. Returns `None` when none is queued, or while another one is running.
+    /// Claims the oldest queued loop of a run. Returns `None` if no loop is queued, or while another loop is running.
     pub fn claim_loop(&mut self, run_id: i64) -> Result<Option<Loop>, StoreError> {
         if !self.statement("get_current_loop", "get", &json!({ "run_id": run_id }))?.is_null() {
             return Ok(None);
@@ -171,7 +171,7 @@ impl Store {
         }))
     }
 
-    /// Ends a loop with a status and a result.
+    /// Completes a loop with a status and a result.
     pub fn complete_loop(&mut self, loop_id: i64, status: i64, result: &Value) -> Result<(), StoreError> {
         let values = json!({ "id": loop_id, "status": status, "result": result.to_string() });
         self.statement("complete_loop", "run", &values).map(drop)
@@ -190,7 +190,7 @@ impl Store {
         Ok(self.runs_with("SELECT id FROM runs ORDER BY created_at DESC, id DESC LIMIT 1")?.pop())
     }
 
-    /// Ends the current work of a run: its loops, including queued ones, its open proposals, and its streams.
+    /// Stops the current work of a run: ends its loops, including queued ones, and cancels its open proposals and streams.
     pub fn interrupt(&mut self, run_id: i64, why: &str) -> Result<(), StoreError> {
         self.connection()
             .prepare_cached("UPDATE loops SET status = 499 WHERE run_id = ?1 AND status IN (100, 102)")?
@@ -199,7 +199,7 @@ impl Store {
         self.cancel_streams(run_id)
     }
 
-    /// Cancels the streaming entries of a run, which have no producer any more.
+    /// Cancels the streaming entries of a run, whose producers have ended.
     fn cancel_streams(&mut self, run_id: i64) -> Result<(), StoreError> {
         for entry in self.entries_where("v.run_id = ?1 AND v.state = 'streaming' ORDER BY v.id", [run_id])? {
             if entry.scheme.as_deref() != Some("run") {
@@ -210,8 +210,8 @@ impl Store {
         Ok(())
     }
 
-    /// Recovers a database whose process was killed: running loops are queued again, and channels that no process fills any more
-    /// are cancelled. Proposals stay open. Returns the runs that have queued loops.
+    /// Recovers a database whose process was killed: running loops are queued again, and streaming channels, whose producers were
+    /// killed as well, are cancelled. Proposals stay open. Returns the runs that have queued loops.
     pub fn recover(&mut self) -> Result<Vec<i64>, StoreError> {
         self.statement("reset_active_loops", "run", &Value::Null)?;
         for run_id in self.runs_with("SELECT DISTINCT run_id FROM run_views WHERE state = 'streaming' ORDER BY 1")? {
@@ -238,7 +238,7 @@ mod tests {
         store.start_run(&start).unwrap()
     }
 
-    /// Follows rummy's specification, "Runs Are Entries" and "Run State Machine".
+    /// The state of a run's entry mirrors the run's status: rummy's specification, "Runs Are Entries" and "Run State Machine".
     #[test]
     fn a_run_s_entry_mirrors_its_status() {
         let (mut store, _) = demo();
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(store.entry(run, "run://work").unwrap().unwrap().body, "do");
     }
 
-    /// Follows rummy's specification, "Loops Table": first in, first out, one active; abort stops the current one.
+    /// Follows rummy's specification, "Loops Table": first in, first out, one at a time; an abort stops the current loop.
     #[test]
     fn loops_are_taken_in_their_order() {
         let (mut store, run) = demo();

@@ -1,8 +1,8 @@
 //! Opens one database of projects, runs and entries.
 //!
-//! `entries` has the content of an entry, keyed by scope and path; `run_views` has the view of each run: state, outcome,
-//! visibility, turn. A fork copies views. Content is copied on write: a run that changes content of another run changes a copy,
-//! and when the owner changes it, the other runs get copies first.
+//! The table `entries` stores the content of entries, by scope and path; `run_views` stores each run's view of an entry: state,
+//! outcome, visibility, turn. A fork copies views. Content is copied on write: a run that changes the content of another run
+//! changes a copy, and before the owner changes it, the other runs get copies.
 
 mod open;
 mod queries;
@@ -28,13 +28,13 @@ use std::collections::BTreeMap;
 /// Settings of a store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Vocabulary of the plugins.
+    /// The names that the plugins use.
     pub profile: Profile,
-    /// Precedence of rummy's documents or code where they disagree.
+    /// Whether rummy's documents or its code have precedence where they disagree.
     pub conduct: Conduct,
-    /// UTF-16 units of a token; rummy's `RUMMY_TOKEN_DIVISOR`.
+    /// Estimated UTF-16 units per token; rummy's `RUMMY_TOKEN_DIVISOR`.
     pub token_divisor: u32,
-    /// Most bytes of a body; rummy's `RUMMY_ENTRY_SIZE_MAX`.
+    /// Maximum size of a body in bytes; rummy's `RUMMY_ENTRY_SIZE_MAX`.
     pub max_body: usize,
 }
 
@@ -72,15 +72,15 @@ pub enum ChangeKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// The run.
+    /// Id of the run.
     pub run_id: i64,
-    /// The path, or the pattern.
+    /// Path of the entry, or pattern of paths.
     pub path: String,
-    /// Its kind.
+    /// Kind of the change.
     pub change_type: ChangeKind,
 }
 
-/// One database.
+/// The store of one database.
 ///
 /// ```
 /// use pijs_dialect_rummy::{Options, Set, Store, Writer};
@@ -96,11 +96,11 @@ pub struct Change {
 pub struct Store {
     connection: Connection,
     options: Options,
-    /// UTC time in SQLite's format.
+    /// Current time (UTC) in SQLite's format.
     now: String,
     rules: BTreeMap<String, Rule>,
     audit: Option<Box<dyn Audit>>,
-    /// Calling plugin, for the audit.
+    /// The calling plugin, for the audit; `None` for the host.
     caller: Option<String>,
     waiters: Waiters,
     changes: Vec<Change>,
@@ -138,8 +138,8 @@ impl Store {
         self.caller = caller;
     }
 
-    /// Registers a waiter for the resolution of an entry. Returns `false` if the entry is not proposed, so that there is nothing
-    /// to wait for.
+    /// Registers a waiter for the resolution of an entry. Returns `false`, without registering the waiter, if the entry is not
+    /// proposed.
     pub fn wait(&mut self, run_id: i64, path: &str, waiter: WaiterId) -> Result<bool, StoreError> {
         let path = text::normalize_path(path);
         let is_open = self.entry(run_id, &path)?.is_some_and(|entry| entry.state == crate::State::Proposed);
@@ -154,12 +154,12 @@ impl Store {
         self.waiters.leave(waiter);
     }
 
-    /// Returns the changes since the last call, oldest first.
+    /// Takes the changes since the last call, oldest first.
     pub fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Returns the waiters to wake since the last call.
+    /// Takes the waiters to wake since the last call.
     pub fn take_woken(&mut self) -> Vec<Woken> {
         std::mem::take(&mut self.woken)
     }
@@ -175,11 +175,11 @@ impl Store {
     }
 }
 
-/// Returns a time as SQLite's `CURRENT_TIMESTAMP` writes it.
+/// Formats a time like SQLite's `CURRENT_TIMESTAMP`.
 fn timestamp(unix_millis: i64) -> String {
     let seconds = unix_millis.div_euclid(1000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Days of the Gregorian calendar, in years that begin in March and eras of 400 years.
+    // Converts days to a date of the Gregorian calendar, with years that begin in March and eras of 400 years.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -1,7 +1,7 @@
 //! Stores streamed output: one entry per channel, numbered like file descriptors.
 //!
-//! An accepted proposal becomes the log entry; beside it are `{base}_1` and `{base}_2`, which stream until they end with the
-//! producer: resolved, failed, or cancelled. Callers may name the log entry or the base.
+//! An accepted proposal becomes the log entry. Its channels `{base}_1` and `{base}_2` are streaming until the producer ends, and
+//! then resolved, failed, or cancelled. Callers may pass the path of the log entry or the base.
 
 use crate::entry::{Entry, State, Visibility};
 use crate::error::StoreError;
@@ -9,22 +9,22 @@ use crate::store::{Set, Store};
 use crate::text;
 use serde_json::{Map, Value, json};
 
-/// How a producer ended.
+/// The way in which a producer of output ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// It ended by itself, with an exit code.
+    /// The producer ended by itself.
     Completed {
-        /// 0 for success, and for producers other than processes.
+        /// Exit code; 0 for success, and for producers other than processes.
         exit_code: i64,
     },
-    /// Its client stopped it.
+    /// The client stopped the producer.
     Aborted {
-        /// The reason.
+        /// Reason, if the client passed one.
         reason: Option<String>,
     },
-    /// The server stopped it. Clients are notified by the hook `stream.cancelled`.
+    /// The server stopped the producer. The hook `stream.cancelled` notifies clients.
     Cancelled {
-        /// The reason.
+        /// Reason, if one was given.
         reason: Option<String>,
     },
 }
@@ -54,9 +54,9 @@ impl Store {
         Ok(paths)
     }
 
-    /// Adds a chunk to a channel.
+    /// Appends a chunk to a channel.
     ///
-    /// Fails when the channel does not stream.
+    /// Fails if the channel is not streaming.
     pub fn append_chunk(&mut self, run_id: i64, path: &str, channel: u32, chunk: &str) -> Result<(), StoreError> {
         let path = format!("{}_{channel}", ends(path).1);
         let state = self.entry(run_id, &path)?.map(|entry| entry.state);
@@ -67,7 +67,7 @@ impl Store {
         self.set(&Set::new(run_id, &path).body(chunk).appending(), self.writer_of(&path))
     }
 
-    /// Ends all streaming channels of a producer, and records the end in the log entry. Returns the number of channels.
+    /// Ends all streaming channels of a producer, and records the end in the log entry. Returns the number of ended channels.
     pub fn end_stream(
         &mut self,
         run_id: i64,
@@ -123,7 +123,7 @@ impl Store {
         Ok(channels.len())
     }
 
-    /// Returns the channels of a base, by number.
+    /// Returns the channels of a base, ordered by number.
     pub fn channels(&self, run_id: i64, base: &str) -> Result<Vec<Entry>, StoreError> {
         let prefix = format!("{}_", text::normalize_path(base));
         let mut found = self
@@ -141,7 +141,7 @@ impl Store {
     }
 }
 
-/// Returns the log entry and the base of its channels, from a path of either.
+/// Returns the path of the log entry and the base of its channels, given either of them.
 fn ends(path: &str) -> (String, String) {
     let path = text::normalize_path(path);
     let log = text::data_base_to_log_path(&path).unwrap_or_else(|| path.clone());
@@ -167,7 +167,8 @@ mod tests {
         store.body(run, path).unwrap().unwrap()
     }
 
-    /// Follows rummy's specification, "Streaming Entries"; rummy's plugin guide, "Producer plugin contract".
+    /// Follows rummy's specification, "Streaming Entries"; rummy's plugin guide, "Producer plugin contract":
+    /// a command streams output and completes.
     #[test]
     fn a_command_streams_and_completes() {
         let (mut store, run) = started();
@@ -193,7 +194,7 @@ mod tests {
         assert!(error.to_string().contains("it is failed"), "{error}");
     }
 
-    /// An entry that is not the log of a command is not changed.
+    /// Ending a stream does not change an entry without channels.
     #[test]
     fn what_has_no_channels_is_left_alone() {
         let (mut store, run) = demo();
@@ -209,7 +210,7 @@ mod tests {
         assert!(error.to_string().starts_with("403"), "{error}");
     }
 
-    /// Follows rummy's specification, "Streaming" methods: aborted by the client, cancelled by the server.
+    /// A client aborts a stream, or the server cancels it: rummy's specification, "Streaming" methods.
     #[test]
     fn a_command_is_stopped_from_outside() {
         for (end, outcome, says) in [

@@ -2,11 +2,11 @@
 //!
 //! A command is a tag with the name of a tool: `<get path="a.js"/>` or `<set path="a.js">body</set>`. Everything else is text.
 //!
-//! - A body is opaque: it ends at the close tag of the same name that balances it, whatever stands in it. In `set`, what is
-//!   between edit markers (`<<:::REPLACE ... :::REPLACE`) does not count at all.
-//! - Code in backticks outside of a body is text: models quote their instructions.
-//! - Calls in the form of other vendors become the commands that they mean.
-//! - What is malformed is repaired as far as the intent is plain, with a warning that the model sees in its next turn.
+//! - A body is opaque: it ends at the balancing close tag of the same name, regardless of its content. In `set`, text between
+//!   edit markers (`<<:::REPLACE ... :::REPLACE`) is skipped.
+//! - Code in backticks outside of a body is text, because models quote their instructions.
+//! - Tool calls in the formats of several vendors are converted to commands.
+//! - A malformed command is repaired if its intent is clear, with a warning that the model sees in its next turn.
 //!
 //! ```
 //! use pijs_dialect_rummy::{Profile, tags};
@@ -28,22 +28,22 @@ pub use edits::{Edit, EditError, edits};
 use crate::profile::Profile;
 use serde_json::{Map, Value};
 
-/// A command, with the fields that its handler takes.
+/// A command, with the fields for its handler.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// `path`, `body` and the like; a field that the tag does not give is missing.
+    /// Fields such as `path` and `body`; a field that the tag does not set is missing.
     pub fields: Map<String, Value>,
 }
 
 impl Command {
-    /// Returns a field that is text.
+    /// Returns a field, if it is a string.
     pub fn text(&self, field: &str) -> Option<&str> {
         self.fields.get(field).and_then(Value::as_str)
     }
 
-    /// Returns the command as handlers get it: its fields, and the name.
+    /// Returns the command in the format for handlers: its fields and the name.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("name".to_owned(), self.name.clone().into());
@@ -57,7 +57,7 @@ impl Command {
 pub struct Parsed {
     /// Commands in the order of the reply.
     pub commands: Vec<Command>,
-    /// One sentence for each repair.
+    /// Warnings, one sentence for each repair.
     pub warnings: Vec<String>,
     /// Text outside of commands, trimmed.
     pub unparsed: String,
@@ -68,7 +68,7 @@ pub fn parse(reply: &str, profile: &Profile, max_commands: usize) -> Parsed {
     parse_with(reply, profile.tools, max_commands)
 }
 
-/// Parses a reply with these tools: those of the profile, and those of plugins.
+/// Parses a reply with these tools, usually those of the profile and of plugins.
 pub fn parse_with(reply: &str, tools: &[&str], max_commands: usize) -> Parsed {
     let mut reader = Reader { text: reply, tools, out: Parsed::default(), outside: String::new(), is_fenced: false };
     let mut at = 0;
@@ -103,13 +103,13 @@ struct Open {
     name: String,
     attributes: Map<String, Value>,
     is_closed: bool,
-    /// Offset after the tag.
+    /// Byte offset just past the tag.
     end: usize,
     was_repaired: bool,
 }
 
 impl Reader<'_> {
-    /// Reads one item outside of bodies at a position, and returns the position of the next.
+    /// Parses one item outside of bodies at a position, and returns the position of the next item.
     fn step(&mut self, at: usize) -> usize {
         let rest = &self.text[at..];
         let end = match rest.as_bytes()[0] {
@@ -126,14 +126,15 @@ impl Reader<'_> {
         })
     }
 
-    /// Drops the lines of a fence around commands.
+    /// Skips a line that begins or ends a fence around commands; returns the position after it.
     fn fence(&mut self, at: usize) -> Option<usize> {
         let (length, begins) = foreign::fence(&self.text[at..], self.is_fenced)?;
         self.is_fenced = begins;
         Some(at + length)
     }
 
-    /// Takes code in backticks as text. A span of one or two backticks does not cross an empty line.
+    /// Takes code in backticks as text; returns the position after it. A span of one or two backticks does not cross an empty
+    /// line.
     fn code(&mut self, at: usize) -> Option<usize> {
         let rest = &self.text[at..];
         let ticks = rest.len() - rest.trim_start_matches('`').len();
@@ -192,13 +193,13 @@ impl Reader<'_> {
         Some(end)
     }
 
-    /// Drops the close tag of a tool that nothing opened.
+    /// Skips the close tag of a tool without an open tag; returns the position after it.
     fn stray_close(&self, at: usize) -> Option<usize> {
         let (name, end) = body::close_tag(self.text, at)?;
         self.tools.contains(&name.as_str()).then_some(end)
     }
 
-    /// Reads the opening tag of a tool.
+    /// Parses the opening tag of a tool.
     fn open(&self, at: usize) -> Option<Open> {
         let name = body::name_at(self.text, at + 1)?;
         let mut place = at + 1 + name.len();
@@ -217,7 +218,7 @@ impl Reader<'_> {
             }
             match rest.chars().next() {
                 Some('>') => return Some(Open { name, attributes, is_closed: false, end: place + 1, was_repaired }),
-                // The tag was not ended before the next began, or the text ended.
+                // The tag is not ended before the next tag begins or the text ends.
                 None | Some('<') => return Some(Open { name, attributes, is_closed: false, end: place, was_repaired }),
                 Some('/' | '"' | '\'' | '=') => place += 1,
                 Some(_) => {
@@ -237,7 +238,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the value of an attribute whose name ends at `place`. Returns the value, its end, and whether its quote was missing.
+    /// Parses the value of an attribute whose name ends at `place`. Returns the value, its end, and whether the closing quote was
+    /// missing.
     fn value(&self, place: usize) -> (String, usize, bool) {
         let rest = &self.text[place..];
         let trimmed = rest.trim_start();
@@ -267,7 +269,7 @@ impl Reader<'_> {
     }
 }
 
-/// Replaces the five entities of XML.
+/// Replaces the five predefined entities of XML.
 fn unescape(text: &str) -> String {
     if !text.contains('&') {
         return text.to_owned();

@@ -3,7 +3,7 @@
 use crate::entry::State;
 use crate::profile::Profile;
 
-/// Characters of a text that become a slug.
+/// Maximum number of UTF-16 units of a text that are used for a slug.
 const SLUG_UNITS: usize = 80;
 
 /// Estimates the tokens of a text: UTF-16 units over a divisor, rounded up.
@@ -12,7 +12,7 @@ pub fn count_tokens(text: &str, divisor: u32) -> i64 {
     i64::try_from(units.div_ceil(divisor.max(1) as usize)).unwrap_or(i64::MAX)
 }
 
-/// Returns the part of a path before `://`; none for files.
+/// Returns the part of a path before `://`; `None` for files.
 pub fn scheme_of(path: &str) -> Option<&str> {
     path.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| !scheme.is_empty())
 }
@@ -22,8 +22,8 @@ pub fn registered_scheme(path: &str) -> &str {
     scheme_of(path).unwrap_or("file")
 }
 
-/// Returns the path as it is stored: the scheme in lower case, each segment decoded once and encoded again. Paths of files
-/// stay as they are.
+/// Returns a path in its stored form: the scheme in lower case, each segment decoded once and encoded again. Paths of files are
+/// not changed.
 pub fn normalize_path(path: &str) -> String {
     let Some((scheme, rest)) = path.split_once("://") else { return path.to_owned() };
     let decoded = decode_component(rest);
@@ -42,7 +42,7 @@ fn encode_segments(path: &str) -> String {
     out
 }
 
-/// Returns what `encodeURIComponent` returns.
+/// Encodes a text as `encodeURIComponent` does.
 pub fn encode_component(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     encode_into(text, &mut out);
@@ -62,7 +62,7 @@ fn encode_into(text: &str, out: &mut String) {
     }
 }
 
-/// Returns what `decodeURIComponent` returns; none where it throws.
+/// Decodes a text as `decodeURIComponent` does; `None` where that throws.
 fn decode_component(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());
@@ -86,7 +86,7 @@ fn nibble(digit: u8) -> Option<u32> {
     char::from(digit).to_digit(16)
 }
 
-/// Returns a path that a model can repeat: commas separate segments, blanks become underscores.
+/// Converts a text to a path that a model can easily repeat: commas separate segments, and blanks become underscores.
 pub fn slugify(text: &str) -> String {
     let mut units = 0;
     let cut: String = text
@@ -105,7 +105,7 @@ pub fn slugify(text: &str) -> String {
     segments.join("/")
 }
 
-/// Returns the HTTP status that the model sees: the first three digits of the outcome, or the state's own.
+/// Returns the HTTP status that the model sees: the first three digits of the outcome, or else the status of the state.
 pub fn state_to_status(state: State, outcome: Option<&str>) -> u16 {
     let in_outcome = outcome.and_then(|outcome| {
         let bytes = outcome.as_bytes();
@@ -123,7 +123,7 @@ pub fn state_to_status(state: State, outcome: Option<&str>) -> u16 {
     })
 }
 
-/// Returns the state and the outcome of a status, as generations before 2.0 stored it.
+/// Returns the state and the outcome for a status, which generations before 2.0 stored instead.
 pub fn status_to_state(status: i64) -> (State, Option<String>) {
     match status {
         102 => (State::Streaming, None),
@@ -135,14 +135,14 @@ pub fn status_to_state(status: i64) -> (State, Option<String>) {
     }
 }
 
-/// Returns the path of an action's log entry, before ties are broken.
+/// Returns the path of an action's log entry, before it is made unique.
 pub fn log_path(profile: &Profile, turn: i64, action: &str, target: &str) -> String {
     let slug = slugify(target);
     profile.log_path.replace("{turn}", &turn.to_string()).replace("{action}", action).replace("{slug}", &slug)
 }
 
-/// Returns the path below which the channels of an action's output are: `log://turn_3/sh/x` has `sh://turn_3/x`. A path of
-/// another form is its own base.
+/// Returns the base path of the channels of an action's output: `sh://turn_3/x` for `log://turn_3/sh/x`. A path of another form
+/// is returned unchanged.
 pub fn log_path_to_data_base(path: &str) -> String {
     let parts = path.strip_prefix("log://").and_then(|rest| {
         let (turn, rest) = rest.split_once('/')?;
@@ -152,20 +152,20 @@ pub fn log_path_to_data_base(path: &str) -> String {
     parts.unwrap_or_else(|| path.to_owned())
 }
 
-/// Returns the log entry that a base of channels belongs to: the inverse of [`log_path_to_data_base`].
+/// Returns the log entry to which a base of channels belongs: the inverse of [`log_path_to_data_base`].
 pub fn data_base_to_log_path(base: &str) -> Option<String> {
     let (action, rest) = base.split_once("://")?;
     let (turn, slug) = rest.split_once('/')?;
     (action != "log" && turn.starts_with("turn_")).then(|| format!("log://{turn}/{action}/{slug}"))
 }
 
-/// Returns the action of a log entry: `sh` of `log://turn_3/sh/x`.
+/// Returns the action of a log entry: `sh` for `log://turn_3/sh/x`.
 pub fn action_of(path: &str) -> Option<&str> {
     let (turn, rest) = path.strip_prefix("log://")?.split_once('/')?;
     turn.starts_with("turn_").then(|| rest.split('/').next()).flatten().filter(|action| !action.is_empty())
 }
 
-/// Returns the channel of an output entry and its base: 1 and `sh://turn_3/x` of `sh://turn_3/x_1`.
+/// Returns the base and the channel of an output entry: `sh://turn_3/x` and 1 for `sh://turn_3/x_1`.
 pub fn channel_of(path: &str) -> Option<(&str, u32)> {
     let (base, channel) = path.rsplit_once('_')?;
     channel.parse().ok().filter(|_| channel.bytes().all(|byte| byte.is_ascii_digit())).map(|channel| (base, channel))
@@ -209,7 +209,8 @@ mod tests {
         }
     }
 
-    /// Follows rummy's specification, "Streaming Entries" and "Scheme / Category Split".
+    /// Follows rummy's specification, "Streaming Entries" and "Scheme / Category Split": the paths of a log entry and of its
+    /// channels can be derived from each other.
     #[test]
     fn a_log_entry_and_its_channels_name_each_other() {
         assert_eq!(log_path_to_data_base("log://turn_3/sh/npm_test"), "sh://turn_3/npm_test");
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(log_path(&Profile::v2(), 3, "set", "src/app.js"), "log://turn_3/set/src/app.js");
     }
 
-    /// Follows rummy's plugin guide, "Entry Lifecycle": the model's vocabulary is HTTP, the database is categorical.
+    /// The model sees HTTP statuses, the database stores states: rummy's plugin guide, "Entry Lifecycle".
     #[test]
     fn states_have_a_status() {
         assert_eq!(state_to_status(State::Resolved, None), 200);

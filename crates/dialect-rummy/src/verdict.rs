@@ -1,8 +1,9 @@
-//! Decides whether a loop continues after a turn: three strikes end it, a terminal update without a strike completes it.
+//! Decides whether a loop continues after a turn: consecutive strikes end the loop, and a terminal update without a strike
+//! completes it.
 //!
-//! A turn is a strike when an error was logged in it, when an entry that it recorded failed, or when it completes a cycle of
-//! equal turns. The outcomes `not_found` and `conflict`, which occur in ordinary work, are not strikes. A turn without a strike
-//! resets the count.
+//! A turn is a strike if an error was logged in it, if an entry that it recorded failed, or if it completes a cycle of equal
+//! turns. The outcomes `not_found` and `conflict`, which occur in ordinary work, are not strikes. A turn without a strike resets
+//! the count.
 
 use crate::entry::State;
 use serde_json::{Map, Value};
@@ -11,13 +12,13 @@ use std::collections::BTreeSet;
 /// Settings, with the names that rummy reads from its environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// `RUMMY_MAX_STRIKES`
+    /// `RUMMY_MAX_STRIKES`: number of consecutive strikes that end a loop.
     pub max_strikes: usize,
-    /// `RUMMY_MIN_CYCLES`: repetitions that make a cycle.
+    /// `RUMMY_MIN_CYCLES`: minimum number of repetitions of a cycle.
     pub min_cycles: usize,
-    /// `RUMMY_MAX_CYCLE_PERIOD`: turns that a cycle may have.
+    /// `RUMMY_MAX_CYCLE_PERIOD`: maximum number of turns of a cycle.
     pub max_cycle_period: usize,
-    /// `RUMMY_MAX_UPDATE_REPEATS`: turns that only repeat the same text.
+    /// `RUMMY_MAX_UPDATE_REPEATS`: maximum number of turns that only repeat the same text.
     pub max_update_repeats: usize,
 }
 
@@ -27,7 +28,7 @@ impl Default for Limits {
     }
 }
 
-/// An entry that a turn recorded, after its dispatch.
+/// An entry that a turn recorded, after it was dispatched.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recorded {
     /// The action.
@@ -40,14 +41,14 @@ pub struct Recorded {
     pub outcome: Option<String>,
 }
 
-/// A turn that ended.
+/// A turn that has ended.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Turn {
-    /// Its entries.
+    /// Entries that the turn recorded.
     pub recorded: Vec<Recorded>,
-    /// Number of errors that were logged, soft ones excepted.
+    /// Number of logged errors, except soft ones.
     pub errors: usize,
-    /// Status of the update that ends the loop; none when the model continues.
+    /// Status of the update that ends the loop; `None` if the model continues.
     pub terminal: Option<i64>,
     /// Text of the update.
     pub update: Option<String>,
@@ -58,14 +59,14 @@ pub struct Turn {
 pub enum Verdict {
     /// The next turn begins.
     Continue {
-        /// The text for the model.
+        /// Reason of a strike, as text for the model.
         reason: Option<String>,
     },
     /// The loop ends.
     End {
         /// HTTP status of the loop.
         status: i64,
-        /// The reason of a failure.
+        /// Reason of a failure.
         reason: Option<String>,
     },
 }
@@ -108,11 +109,11 @@ impl Judge {
             let reason = reason.unwrap_or_else(|| format!("Abandoned after {} consecutive strikes.", self.streak));
             return Verdict::End { status: 499, reason: Some(reason) };
         }
-        // A cycle is a silent strike: a model that is notified of it only rephrases.
+        // The model is not notified of a cycle, because it would only rephrase its reply.
         Verdict::Continue { reason: reason.filter(|_| cycle.is_none()) }
     }
 
-    /// Adds the turn's fingerprint. Returns a text when the last ones repeat.
+    /// Adds the turn's fingerprint. Returns the reason of a strike if the latest turns repeat in a cycle.
     fn cycle(&mut self, turn: &Turn) -> Option<String> {
         if turn.recorded.is_empty() {
             return None;
@@ -135,7 +136,7 @@ impl Judge {
         Some(format!("Cyclic tool pattern (period {period}, {repeats} repetitions)."))
     }
 
-    /// Counts turns that only repeat the same text.
+    /// Counts turns that only repeat the same text. Returns the reason of a strike if there are too many.
     fn stall(&mut self, turn: &Turn) -> Option<String> {
         let works = turn.recorded.iter().any(|entry| !matches!(entry.scheme.as_str(), "update" | "think"));
         let says_the_same = turn.update.is_some() && turn.update == self.last_update;
@@ -152,7 +153,7 @@ fn is_hard(entry: &Recorded) -> bool {
     entry.state == Some(State::Failed) && !["not_found", "conflict"].iter().any(|soft| outcome.starts_with(soft))
 }
 
-/// Returns the effect of a turn on one entry: the action and its attributes, in a fixed order, without bodies.
+/// Returns the part of an entry that identifies equal turns: the action and its attributes, in a fixed order, without bodies.
 fn fingerprint(entry: &Recorded) -> String {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -185,7 +186,7 @@ mod tests {
         matches!(verdict, Verdict::Continue { .. })
     }
 
-    /// Follows rummy's specification, "Response Healing": termination protocol.
+    /// A terminal update without a strike ends the loop: rummy's specification, "Response Healing" (termination protocol).
     #[test]
     fn a_clean_terminal_update_ends_the_loop() {
         let mut judge = Judge::new(Limits::default());
@@ -196,7 +197,7 @@ mod tests {
         assert!(goes_on(&judge.judge(&refuted)));
     }
 
-    /// Follows rummy's plugin guide, "Reporting outcomes": a failed entry counts as a strike.
+    /// A failed entry counts as a strike: rummy's plugin guide, "Reporting outcomes".
     #[test]
     fn three_strikes_end_the_loop_and_a_clean_turn_forgives() {
         let mut judge = Judge::new(Limits::default());
@@ -210,7 +211,7 @@ mod tests {
         assert_eq!(verdict, Verdict::End { status: 499, reason: Some("<sh> failed: exit:1.".to_owned()) });
     }
 
-    /// Follows rummy's specification, "Response Healing": repeated commands.
+    /// Repeated commands are strikes: rummy's specification, "Response Healing".
     #[test]
     fn cycles_strike_silently() {
         let mut judge = Judge::new(Limits::default());
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(verdicts[7], Verdict::End { status: 499, reason: Some(reason) });
     }
 
-    /// Follows rummy's specification, "Response Healing": repeated update text without other work.
+    /// Repeated update text without other work is a strike: rummy's specification, "Response Healing".
     #[test]
     fn saying_the_same_without_work_strikes() {
         let mut judge = Judge::new(Limits::default());

@@ -1,18 +1,19 @@
 //! Waiters for the resolution of proposals, keyed by run and path.
 //!
 //! The store does not wait: it reports at once whether there is anything to wait for, and returns the waiters to wake when an
-//! operation sets an entry to a state other than proposed. The caller implements the waiting: a parked promise, a task, a test.
+//! operation sets an entry to a state other than proposed. The caller implements the waiting, for example by a pending promise or
+//! a task.
 
 use std::collections::BTreeMap;
 
-/// A waiter, numbered by its owner.
+/// Id of a waiter, assigned by its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaiterId(pub u64);
 
 /// A resolved entry and its waiters, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Woken {
-    /// The run.
+    /// Id of the run.
     pub run_id: i64,
     /// The normalised path.
     pub path: String,

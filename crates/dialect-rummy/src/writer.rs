@@ -1,8 +1,8 @@
 //! Defines the writers of entries, and decides which of them a call may use.
 //!
 //! The path of a call determines its ceiling: the model's for a handler that acts for the model, the client's for a JSON-RPC
-//! call, the plugin's for a hook, and the system's for the host. A call requests a writer at or below its ceiling. A plugin with
-//! the grant to write as the system has that ceiling. So no argument raises the authority of a call.
+//! call, the plugin's for a hook, and the system's for the host. A call requests a writer at or below its ceiling. A plugin that
+//! is granted to write as the system has the system's ceiling. So no argument raises the authority of a call.
 
 use crate::entry::words;
 use crate::error::StoreError;
@@ -10,7 +10,7 @@ use crate::error::StoreError;
 words! {
     /// A writer of entries. The variants are ordered: a caller may request any writer up to its ceiling.
     Writer, "writer" {
-        /// Tags in the model's reply.
+        /// The model, through tags in its reply.
         Model = "model",
         /// A client of the JSON-RPC interface.
         Client = "client",
@@ -21,23 +21,23 @@ words! {
     }
 }
 
-/// Precedence where rummy's documents and its code disagree.
+/// Whether rummy's documents or its code have precedence where they disagree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Conduct {
-    /// The documents: every verb that changes content or lifecycle is checked, the ceiling holds, and a change of visibility
-    /// leaves the state alone.
+    /// The documents: every verb that changes content or lifecycle is checked, the ceiling holds, and a change of visibility does
+    /// not change the state.
     #[default]
     Strict,
-    /// The code: full writes only are checked, a call writes as whom it says, promotion by pattern resolves, and demotion by
-    /// pattern archives.
+    /// The code: only full writes are checked, a call may act as any writer, promotion by pattern sets entries to resolved, and
+    /// demotion by pattern archives them.
     Faithful,
 }
 
 impl Writer {
-    /// Returns the writer of a call that requests `requested` under a ceiling; without a request, the lower one of plugin and
+    /// Returns the writer of a call that requests `requested` under a ceiling; without a request, the lower of plugin and
     /// ceiling.
     ///
-    /// Fails when the request is above the ceiling, unless the conduct is faithful.
+    /// Fails if the request is above the ceiling, unless the conduct is [`Conduct::Faithful`].
     pub fn under(requested: Option<Self>, ceiling: Self, conduct: Conduct) -> Result<Self, StoreError> {
         match requested {
             None if conduct == Conduct::Faithful => Ok(Self::Plugin),
@@ -52,7 +52,7 @@ impl Writer {
 mod tests {
     use super::*;
 
-    /// Follows rummy's specification, "Four Writer Tiers": a strict hierarchy; a caller lowers its own tier and never raises it.
+    /// Follows rummy's specification, "Four Writer Tiers": a caller may lower its own tier, but not raise it.
     #[test]
     fn a_ceiling_is_lowered_and_never_raised() {
         use Writer::{Client, Model, Plugin, System};

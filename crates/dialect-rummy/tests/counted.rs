@@ -48,7 +48,7 @@ fn the_table_counts_the_cases_of_each_section() {
     let quoted = Regex::new(r#""([^"]+)""#).expect("an expression");
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     for file in files {
-        // The table of statements refers to cases and contains none.
+        // The table of statements refers to cases but does not contain any.
         let Some(text) = fs::read_to_string(&file).ok().filter(|_| !file.ends_with("statements.json")) else {
             continue;
         };

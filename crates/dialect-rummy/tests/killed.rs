@@ -1,11 +1,11 @@
-//! Tests that a process killed during writes loses no completed verb, and leaves no incomplete one.
+//! Tests that a process killed during writes does not lose a completed verb or leave an incomplete one.
 
 use pijs_dialect_rummy::{Audit, AuditLine, AuditRefusal, Options, Set, State, Store, Writer};
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Variable with the database of the process that is killed.
+/// Environment variable with the path of the database for the process that is killed.
 const DATABASE: &str = "RUMMY_KILLED_DATABASE";
 /// Number of verbs that the parent waits for before it kills the process.
 const VERBS: usize = 400;
@@ -19,8 +19,8 @@ impl Audit for Counted {
     }
 }
 
-/// Writes endlessly, and prints each path after its verb has returned. Does nothing without the variable, in an ordinary run of
-/// the tests.
+/// Writes endlessly, and prints each path after its verb has returned. Does nothing in an ordinary run of the tests, in which the
+/// variable is not set.
 #[test]
 fn writer() {
     let Some(database) = std::env::var_os(DATABASE).map(PathBuf::from) else { return };

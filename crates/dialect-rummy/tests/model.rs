@@ -1,4 +1,4 @@
-//! Compares the store with a model, a map, over random verbs of a run and its forks.
+//! Compares the store with a simple model (a map) over random verbs of a run and its forks.
 
 use pijs_dialect_rummy::{Options, Relocate, Removal, Set, State, Store, Target, Visibility, Writer};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ impl Random {
     }
 }
 
-/// Applies one random verb to both.
+/// Applies one random verb to the store and to the model.
 fn step(
     store: &mut Store,
     seen: &mut Seen,

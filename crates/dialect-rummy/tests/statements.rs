@@ -1,8 +1,8 @@
 //! Compares the table of statements, `fixtures/rummy/statements.json`, with the cases and the page of differences.
 //!
-//! A row is a statement of a section of rummy's documents that an observer can check, with what shows it: cases of fixtures
-//! (`FILE: NAME`) and tests (`FILE#FUNCTION`), the row of `docs/compatibility-rummy.md` where PiJS differs, or why there is
-//! nothing to see. Each named case exists, and each case of the documents is named.
+//! A row is a checkable statement of a section of rummy's documents, with its evidence: cases of fixtures (`FILE: NAME`) and
+//! tests (`FILE#FUNCTION`), the row of `docs/compatibility-rummy.md` if PiJS differs, or the reason why the statement cannot be
+//! observed. Each named case must exist, and each case of the documents must be named.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use std::path::Path;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Sections with checkable statements: the headings with anchors, and those of bundled and external plugins.
+/// Sections with checkable statements: the headings with anchors, and the headings of bundled and external plugins.
 const SECTIONS: &[(&str, &[&str])] = &[
     (
         "002",
@@ -117,7 +117,7 @@ fn texts(value: &Value) -> impl Iterator<Item = &str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Returns the cases of the fixtures by file, each with whether it comes from the documents.
+/// Returns the cases of the fixtures by file, each with a flag: `true` if the case is based on the documents.
 fn cases() -> BTreeMap<String, BTreeMap<String, bool>> {
     let mut found: BTreeMap<String, BTreeMap<String, bool>> = BTreeMap::new();
     for folder in ["cases", "entries", "pattern", "rpc", "tags"] {
@@ -158,7 +158,7 @@ fn each_statement_is_shown_or_listed_as_a_difference() {
                 continue;
             }
             let (file, case) = shown.split_once(": ").expect("a file and a case");
-            // A long name of a case is matched by its beginning.
+            // The table may name a case by the beginning of its name.
             let of_file = cases.get(file).into_iter().flat_map(BTreeMap::keys);
             let fits: Vec<&String> =
                 of_file.filter(|name| *name == case || name.starts_with(&format!("{case},"))).collect();

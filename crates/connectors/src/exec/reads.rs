@@ -19,7 +19,7 @@ use pijs_protocol::guard;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Most directory entries, and names relative to folders, that are checked for one program.
+/// Maximum number of directory entries, and of names relative to folders, that are checked for one program.
 const MAX_ENTRIES: usize = 100_000;
 /// Maximum number of words of one call that are checked.
 const MAX_WORDS: usize = 20_000;

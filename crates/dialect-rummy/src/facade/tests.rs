@@ -1,9 +1,10 @@
 //! Runs the cases of `fixtures/rummy/entries`: calls of the facade, with expected results, refusals and changes.
 //!
-//! A case names the section of rummy's documents that it comes from. It begins with project 1 and its runs 1 and 2. A step is
-//! `{"entries": METHOD, "args", "as"}` or `{"db": NAME, "op", "params"}`, the host's unless it is `as` a plugin, with what is expected: `returns` (objects may have
-//! more members than named), `error` (the outcome), `says` (part of the message), `changes`, `woken`. A case that has `permits`
-//! instead says who writes a scheme: each writer tries each verb, and the others are refused every one.
+//! A case names the section of rummy's documents on which it is based. It begins with project 1 and the project's runs 1 and 2. A
+//! step is `{"entries": METHOD, "args", "as"}` or `{"db": NAME, "op", "params"}`; the host performs it unless `as` names another
+//! writer. Its expected results are `returns` (objects may have more members than named), `error` (the outcome), `says` (part of
+//! the message), `changes` and `woken`. A case with `permits` instead lists the writers of a scheme: each writer tries each verb,
+//! and every verb of an unlisted writer is refused.
 
 use crate::{Conduct, Options, Profile, Store, WaiterId, Writer};
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ fn contains(actual: &Value, expected: &Value) -> bool {
         (Value::Array(actual), Value::Array(expected)) => {
             actual.len() == expected.len() && actual.iter().zip(expected).all(|(one, other)| contains(one, other))
         }
-        // Attributes are JSON in a string.
+        // Attributes are returned as JSON in a string.
         (Value::String(text), Value::Object(_)) => {
             serde_json::from_str(text).is_ok_and(|inner: Value| contains(&inner, expected))
         }
@@ -33,7 +34,8 @@ fn contains(actual: &Value, expected: &Value) -> bool {
     }
 }
 
-/// Returns the steps of a case: its own, or those of each writer that tries each verb on an entry of a scheme.
+/// Returns the steps of a case: the listed ones, or for `permits` those in which each writer tries each verb on an entry of the
+/// scheme.
 fn steps_of(case: &Value) -> Vec<Value> {
     let permits = &case["permits"];
     let Some(path) = permits["path"].as_str() else { return case["steps"].as_array().expect("steps").clone() };

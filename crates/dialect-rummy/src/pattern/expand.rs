@@ -1,6 +1,6 @@
 //! Replaces literal text, and expands the `$` patterns of `String.prototype.replace`.
 
-/// Returns the text with all occurrences replaced; `None` without an occurrence.
+/// Returns the text with all occurrences replaced; `None` if there is no occurrence.
 pub(super) fn replace_all(text: &str, search: &str, replacement: &str) -> Option<String> {
     let mut places = text.match_indices(search).map(|(place, _)| place).peekable();
     places.peek()?;
@@ -15,7 +15,7 @@ pub(super) fn replace_all(text: &str, search: &str, replacement: &str) -> Option
     Some(out)
 }
 
-/// Returns the text with one match replaced.
+/// Returns the text with the match at `start..end` replaced.
 pub(super) fn one(text: &str, start: usize, end: usize, replacement: &str) -> String {
     let mut out = text[..start].to_owned();
     expand(text, start, end, replacement, &mut out);

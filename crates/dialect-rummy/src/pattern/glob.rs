@@ -1,13 +1,13 @@
-//! Globs of paths: `*` and `?` stay within a segment, `**` as a whole segment crosses them.
+//! Globs of paths: `*` and `?` match within a segment; a segment `**` matches any number of segments.
 //!
-//! Braces, parentheses and extended globs are literal text. Directly after `://` a single star crosses segments, since a
-//! scheme has no folders. A leading `!` negates the rest.
+//! Braces, parentheses and extended globs are literal text. Directly after `://`, a single star crosses segments, because a
+//! scheme has no folders. A leading `!` negates the glob.
 
 use super::{PatternError, PatternErrorKind};
 use regex::Regex;
 use std::fmt::Write as _;
 
-/// Most bytes of the automaton of one glob.
+/// Maximum size in bytes of the automaton of one glob.
 const MAX_AUTOMATON: usize = 1 << 20;
 
 /// A compiled glob.
@@ -45,7 +45,7 @@ impl Glob {
     }
 }
 
-/// Makes a single star after the first `://` before a star a double one.
+/// Replaces the single star that directly follows a `://` by a double one.
 fn crossing_schemes(pattern: &str) -> String {
     let place = pattern.match_indices("://*").map(|(at, _)| at + 3).find(|&at| !pattern[at + 1..].starts_with('*'));
     match place {
@@ -116,7 +116,8 @@ fn literal(character: char, out: &mut String) {
     out.push_str(&regex::escape(character.encode_utf8(&mut [0; 4])));
 }
 
-/// Writes the class that begins after a bracket, and returns what follows it. Text in brackets matches itself as well.
+/// Appends the character class that begins after a bracket to `out`, and returns the text after the class. The literal text in
+/// brackets matches as well.
 fn class<'a>(after: &'a str, out: &mut String) -> Option<&'a str> {
     let is_posix = after.starts_with("[:");
     let (inside, rest) = if is_posix { after.split_once(":]]")? } else { after.split_once(']')? };

@@ -3,7 +3,7 @@
 use super::{PatternError, PatternErrorKind};
 use serde_json::Value;
 
-/// Most values that one path may visit.
+/// Maximum number of values that one path may visit.
 const MAX_VALUES: usize = 200_000;
 
 /// A compiled path.
@@ -58,8 +58,8 @@ impl JsonPath {
         Self(steps)
     }
 
-    /// Returns the first value that the path selects in the text: a string unchanged, others as JSON. Returns `None` for text
-    /// that is not JSON.
+    /// Returns the first value that the path selects in the text: a string unchanged, any other value as JSON. Returns `None` for
+    /// text that is not JSON.
     pub(super) fn first(&self, text: &str) -> Result<Option<String>, PatternError> {
         if !text
             .trim_start()
@@ -97,7 +97,7 @@ impl JsonPath {
     }
 }
 
-/// Adds a value and all objects and arrays in it, outermost first.
+/// Appends a value, and all objects and arrays in it, to `out`; outermost first.
 fn descend<'a>(root: &'a Value, out: &mut Vec<&'a Value>) {
     let mut waiting = vec![root];
     while let Some(value) = waiting.pop() {

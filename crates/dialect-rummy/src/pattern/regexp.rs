@@ -1,6 +1,6 @@
 //! Evaluates regular expressions of ECMAScript within a limit of steps.
 //!
-//! The engine's own `RegExp` determines the result. An automaton runs first and rejects most texts of a search over many entries
+//! The engine's own `RegExp` determines the result. In a search over many entries, an automaton runs first and rejects most texts
 //! in a fraction of the time.
 
 use super::{PatternError, PatternErrorKind};
@@ -11,22 +11,22 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most interrupt polls of the engine for one text: one every 10,000 steps.
+/// Maximum number of the engine's interrupt polls for one text; there is one poll every 10,000 steps.
 const MAX_POLLS: u64 = 200;
-/// Most polls of one pattern over all texts of a query.
+/// Maximum number of polls of one pattern over all texts of a query.
 const MAX_POLLS_OF_QUERY: u64 = 5_000;
-/// Most compiled expressions that a thread keeps.
+/// Maximum number of compiled expressions that a thread caches.
 const MAX_COMPILED: usize = 256;
 
 /// A compiled expression.
 #[derive(Debug, Clone)]
 pub(super) struct RegExp {
     source: Arc<str>,
-    /// Flags without `g` and `y`, with which a match would depend on the previous one.
+    /// Flags without `g` and `y`, which would make a match depend on the previous one.
     flags: Arc<str>,
     replaces_all: bool,
     prefilter: Option<Arc<Prefilter>>,
-    /// Polls that texts have taken so far.
+    /// Number of polls so far, over all texts.
     polls: Arc<AtomicU64>,
 }
 
@@ -42,7 +42,7 @@ thread_local! {
 }
 
 impl RegExp {
-    /// Compiles an expression. `always_replaces_all` is for the notation with slashes, which replaces every match.
+    /// Compiles an expression. `always_replaces_all` makes a replacement apply to every match, as in the notation with slashes.
     pub(super) fn parse(source: &str, flags: &str, always_replaces_all: bool) -> Result<Self, PatternError> {
         let replaces_all = always_replaces_all || flags.contains('g');
         let flags = flags.replace(['g', 'y'], "");
@@ -68,7 +68,7 @@ impl RegExp {
         }
     }
 
-    /// Returns the text with the first match replaced, or all of them; none when nothing matches.
+    /// Returns the text with the first match or all matches replaced; `None` if nothing matches.
     pub(super) fn replace(&self, text: &str, replacement: &str) -> Result<Option<String>, PatternError> {
         if self.find(text)?.is_none() {
             return Ok(None);

@@ -3,16 +3,16 @@
 /// One command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sed {
-    /// Text or expression to search for, its separators no longer escaped.
+    /// Text or expression to search for, with its separators unescaped.
     pub search: String,
-    /// Replacement, likewise.
+    /// Replacement, with its separators unescaped.
     pub replace: String,
     /// Any of `g`, `i`, `m`, `s`, `v`.
     pub flags: String,
 }
 
-/// Reads a chain of commands as a model writes them: any separator that is no letter, digit or blank; commands follow one
-/// another after blanks, semicolons or line ends. Empty when the text is none.
+/// Parses a chain of commands as models write them. The separator may be any character except letters, digits and blanks; blanks,
+/// semicolons or line ends separate commands. Returns an empty list if the text is not a chain of commands.
 ///
 /// ```
 /// use pijs_dialect_rummy::pattern::parse_sed;
@@ -48,7 +48,7 @@ pub fn parse_sed(text: &str) -> Vec<Sed> {
     commands
 }
 
-/// Splits at a separator that no backslash precedes.
+/// Splits at the first separator that is not preceded by a backslash.
 fn until(text: &str, separator: char) -> (&str, Option<&str>) {
     let mut is_escaped = false;
     for (place, character) in text.char_indices() {
@@ -62,7 +62,7 @@ fn until(text: &str, separator: char) -> (&str, Option<&str>) {
     (text, None)
 }
 
-/// Parses one command as a pattern: with slashes as separators only, and without unescaping.
+/// Parses one command that is used as a pattern: only slashes are separators, and nothing is unescaped.
 pub(super) fn simple(pattern: &str) -> Option<(String, String, String)> {
     let rest = pattern.strip_prefix("s/")?;
     let mut parts = vec![String::new()];

@@ -1,4 +1,4 @@
-//! Tests the notations. The expected results of globs are those of picomatch 4 with rummy's options.
+//! Tests the notations. The expected results of globs were taken from picomatch 4 with rummy's options.
 
 use super::*;
 
@@ -96,7 +96,7 @@ fn json_paths_find_values() {
     assert_eq!((found.text.as_str(), found.offset), ("2", 0));
 }
 
-/// Runs `fixtures/rummy/pattern/xpath.json`.
+/// The first selected node is returned, as in `fixtures/rummy/pattern/xpath.json`.
 #[test]
 fn an_xpath_selects_the_first_node() {
     let cases: serde_json::Value = serde_json::from_str(include_str!("../../../../fixtures/rummy/pattern/xpath.json"))

@@ -10,15 +10,15 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use xpath_eval::{EvaluationContext, ExpandedName, Expr, Node, NodeKind, Value};
 
-/// Most bytes of an expression.
+/// Maximum length of an expression in bytes.
 const MAX_EXPRESSION: usize = 512;
-/// Deepest nesting of brackets, and most minus signs, in an expression.
+/// Maximum depth of brackets, and maximum number of minus signs, in an expression.
 const MAX_NESTED: usize = 16;
-/// Most bytes of a text.
+/// Maximum size of a text in bytes.
 const MAX_TEXT: usize = 1 << 20;
-/// Most nodes of a text.
+/// Maximum number of nodes of a text.
 const MAX_NODES: u32 = 10_000;
-/// Most steps of one evaluation; a step is a node, or 64 bytes of text.
+/// Maximum number of steps of one evaluation; a step is a node, or 64 bytes of text.
 const MAX_STEPS: u64 = 400_000;
 const BYTES_OF_STEP: usize = 64;
 
@@ -41,8 +41,8 @@ impl XPath {
         xpath_eval::parse(expression).map(Self).map_err(syntax)
     }
 
-    /// Returns the first result of the expression: the string value of a node, or another value that is true. Returns `None` for
-    /// text that is not XML.
+    /// Returns the first result of the expression: the string value of a node, or any other value that is true. Returns `None`
+    /// for text that is not XML.
     pub(super) fn first(&self, text: &str) -> Result<Option<String>, PatternError> {
         if !text.trim_start().starts_with('<') {
             return Ok(None);
@@ -103,7 +103,7 @@ struct StepBudget {
 }
 
 impl StepBudget {
-    /// Takes steps. Returns `false`, also for all later calls, when too few remain.
+    /// Takes steps from the budget. Returns `false` if too few remain, and then for all later calls as well.
     fn take(&self, steps: u64) -> bool {
         let left = self.left.get().saturating_sub(steps);
         self.left.set(left);
@@ -118,7 +118,7 @@ impl StepBudget {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum XmlPlace<'a, 'input> {
     Tree(roxmltree::Node<'a, 'input>),
-    /// An attribute by its element and its number.
+    /// An attribute, as its element and its index.
     Attribute(roxmltree::Node<'a, 'input>, usize),
 }
 
@@ -191,7 +191,7 @@ impl<'a, 'input: 'a> Node<'a> for XmlNode<'a, 'input> {
         (0..count).take_while(move |_| self.steps.take(1)).filter_map(each)
     }
 
-    /// Returns no namespaces, since expressions cannot declare any.
+    /// Returns an empty iterator, because expressions cannot declare namespaces.
     fn namespaces(self) -> impl Iterator<Item = Self> + 'a {
         std::iter::empty()
     }

@@ -1,4 +1,4 @@
-//! Implements each method.
+//! Implements the methods of the protocol.
 
 use super::catalogue::{self, Call, Offered, Tool, catalogue};
 use super::{Connection, Incoming, PROTOCOL, Project, Reply};
@@ -12,41 +12,41 @@ use crate::text;
 use crate::writer::Writer;
 use serde_json::{Map, Value, json};
 
-/// The work that the host does for a call.
+/// Work that the host has to do for a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
-    /// Runs the queued loops of a run; a running one continues with its current loop.
+    /// Runs the queued loops of a run, after the loop that is currently running.
     Drain {
-        /// The run.
+        /// Id of the run.
         run_id: i64,
-        /// Its alias.
+        /// Alias of the run.
         alias: String,
     },
     /// Stops the current loop of a run.
     Abort {
-        /// The run.
+        /// Id of the run.
         run_id: i64,
-        /// Its alias.
+        /// Alias of the run.
         alias: String,
     },
-    /// Runs the filters of a proposal, and settles it.
+    /// Runs the filters of a proposal, and settles the proposal.
     Resolve(Box<Resolution>),
     /// Dispatches a tool to its handlers.
     Tool(ToolCall),
     /// Calls a method of a plugin.
     Plugin {
-        /// Its name.
+        /// Name of the method.
         method: String,
-        /// Its parameters.
+        /// Parameters of the call.
         params: Map<String, Value>,
     },
     /// Notifies clients that a producer was cancelled.
     Cancelled {
         /// Alias of the run.
         run: String,
-        /// Log entry of the producer.
+        /// Path of the producer's log entry.
         path: String,
-        /// The reason.
+        /// Reason of the cancellation, if the client passed one.
         reason: Option<String>,
     },
 }
@@ -54,19 +54,19 @@ pub enum Work {
 /// A tool that a client called.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
-    /// The run.
+    /// Id of the run.
     pub run_id: i64,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
     /// The path attribute of the tag.
     pub path: String,
     /// Body of the tag.
     pub body: String,
-    /// Attributes of the tag, `to` included.
+    /// Attributes of the tag, including `to`.
     pub attributes: Map<String, Value>,
 }
 
-/// Flags of a run that its loops keep.
+/// Attributes of a run that its loops store as flags.
 const FLAGS: &[&str] = &["noRepo", "noInteraction", "noWeb", "noProposals", "yolo"];
 
 impl Connection {
@@ -173,7 +173,7 @@ impl Connection {
     }
 }
 
-/// Returns the call of this protocol in place of a method of protocol 1: the table of rummy's plugin guide, "Retired Methods".
+/// Returns the call that replaces a method of protocol 1, from the table of rummy's plugin guide, "Retired Methods".
 fn replacement(method: &str) -> Option<&'static str> {
     Some(match method {
         "init" => "rummy/hello",
@@ -188,7 +188,7 @@ fn replacement(method: &str) -> Option<&'static str> {
     })
 }
 
-/// Reports whether the protocol has the method.
+/// Returns whether the protocol has the method.
 fn is_method(method: &str) -> bool {
     catalogue(&Offered::default())["methods"].get(method).is_some()
 }
@@ -197,17 +197,17 @@ fn no_project(method: &str) -> StoreError {
     StoreError::invalid(format!("{method}: the connection has no project: call rummy/hello first"))
 }
 
-/// A call after the handshake.
+/// The context of a call after the handshake.
 struct InProject<'a> {
     store: &'a mut Store,
     project: Project,
     now: i64,
-    /// The model of runs that name none.
+    /// Alias of the default model, for runs that do not name one.
     model: Option<&'a str>,
 }
 
 impl InProject<'_> {
-    /// Performs a call: an arm for each method of the protocol.
+    /// Performs a call. Has an arm for each method of the protocol.
     fn perform(&mut self, call: Call) -> Result<Reply, StoreError> {
         let ok = || Ok(Reply::Done(json!({ "ok": true })));
         match call {
@@ -310,9 +310,9 @@ impl InProject<'_> {
         }
     }
 
-    /// Returns the run of an alias.
+    /// Returns the id of the run with this alias.
     ///
-    /// Fails for runs of other projects as for those that do not exist.
+    /// Fails for a run of another project with the same error as for a run that does not exist.
     fn run(&mut self, alias: Option<&str>) -> Result<i64, StoreError> {
         let Some(alias) = alias.filter(|alias| !alias.is_empty()) else {
             return Err(StoreError::invalid("run is required: pass the alias of the run"));
@@ -562,7 +562,7 @@ impl Store {
     }
 }
 
-/// Returns a line of the log for clients: the action, with a status in place of state and outcome.
+/// Returns a log entry in the format for clients: the action, and a status in place of state and outcome.
 fn history_line(row: &Value) -> Value {
     let state = row["state"].as_str().and_then(|state| State::parse(state).ok());
     let status = state.map(|state| text::state_to_status(state, row["outcome"].as_str()));
@@ -574,7 +574,7 @@ fn history_line(row: &Value) -> Value {
     })
 }
 
-/// Returns the flags that a loop keeps, and its temperature.
+/// Returns the flags and the temperature that a loop stores.
 fn flags(attributes: &Map<String, Value>) -> Value {
     let mut flags: Map<String, Value> = FLAGS
         .iter()

@@ -1,20 +1,20 @@
-//! Methods and notifications as types: what clients send and get, and the catalogue that `discover` returns.
+//! Defines the methods and notifications of the protocol as types, and the catalogue that `discover` returns.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// A call of a client. Names of tools are methods as well, with the parameters of [`Tool`].
+/// A call from a client. The names of tools are methods as well, with the parameters [`Tool`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "method", content = "params")]
 pub enum Call {
-    /// Checks that the server is there.
+    /// Checks that the server is available.
     #[serde(rename = "ping")]
     Ping(NoParams),
     /// Returns the catalogue of methods and notifications.
     #[serde(rename = "discover")]
     Discover(NoParams),
-    /// Names the project and the client's protocol; the first call of every client.
+    /// Declares the project and the client's protocol version; must be the first call of every client.
     #[serde(rename = "rummy/hello")]
     Hello(Hello),
     /// Creates or updates an entry; starts, continues or cancels a run under `run://`.
@@ -32,7 +32,7 @@ pub enum Call {
     /// Renames an entry, or a run.
     #[serde(rename = "mv")]
     Mv(Relocate),
-    /// Writes the signal of a turn.
+    /// Writes the update that a turn ends with.
     #[serde(rename = "update")]
     Update(Update),
     /// Lists models.
@@ -44,7 +44,7 @@ pub enum Call {
     /// Removes a model.
     #[serde(rename = "removeModel")]
     RemoveModel(Alias),
-    /// Lists the project's runs, the latest first.
+    /// Lists the project's runs, latest first.
     #[serde(rename = "getRuns")]
     GetRuns(Page),
     /// Returns a run with its history.
@@ -62,16 +62,16 @@ pub enum Call {
     /// Lists the constraints of the project.
     #[serde(rename = "getConstraints")]
     GetConstraints(NoParams),
-    /// Adds a chunk to a channel.
+    /// Appends a chunk to a channel.
     #[serde(rename = "stream")]
     Stream(Stream),
-    /// Ends a producer of output.
+    /// Reports that a producer of output has ended.
     #[serde(rename = "stream/completed")]
     StreamCompleted(StreamCompleted),
-    /// Ends a producer that its client stopped.
+    /// Reports that the client has stopped a producer.
     #[serde(rename = "stream/aborted")]
     StreamAborted(StreamEnded),
-    /// Ends a producer from the server's side; clients are told.
+    /// Cancels a producer on the server's side, and notifies clients.
     #[serde(rename = "stream/cancel")]
     StreamCancel(StreamEnded),
 }
@@ -86,11 +86,11 @@ pub struct NoParams {}
 pub struct Hello {
     /// Name of the project.
     pub name: String,
-    /// Its folder, absolute.
+    /// Absolute path of the project's folder.
     pub project_root: String,
     /// Folder of rummy's configuration.
     pub config_path: Option<String>,
-    /// Protocol of the client; the server refuses another first number.
+    /// Protocol version of the client; the server refuses another major version.
     pub client_version: Option<String>,
 }
 
@@ -104,21 +104,21 @@ pub struct Set {
     pub path: String,
     /// Body of the entry, or prompt of the run.
     pub body: Option<String>,
-    /// proposed, streaming, resolved, failed or cancelled.
+    /// State: proposed, streaming, resolved, failed or cancelled.
     pub state: Option<String>,
-    /// visible, summarized or archived.
+    /// Visibility: visible, summarized or archived.
     pub visibility: Option<String>,
-    /// Reason of a failure or cancellation.
+    /// Reason why the entry failed or was cancelled.
     pub outcome: Option<String>,
     /// Attributes of the entry, or settings of the run.
     pub attributes: Option<Map<String, Value>>,
-    /// Whether the body is added.
+    /// Whether the body is appended instead of replacing the present one.
     #[serde(default)]
     pub append: bool,
     /// Whether the path is a pattern.
     #[serde(default)]
     pub pattern: bool,
-    /// Text or pattern that bodies have to contain.
+    /// Text or pattern that bodies must contain.
     pub body_filter: Option<String>,
 }
 
@@ -130,9 +130,9 @@ pub struct Get {
     pub run: String,
     /// Path or pattern.
     pub path: String,
-    /// Text or pattern that bodies have to contain.
+    /// Text or pattern that bodies must contain.
     pub body_filter: Option<String>,
-    /// visible unless given.
+    /// Visibility to set; visible by default.
     pub visibility: Option<String>,
 }
 
@@ -144,7 +144,7 @@ pub struct Rm {
     pub run: String,
     /// Path or pattern.
     pub path: String,
-    /// Text or pattern that bodies have to contain.
+    /// Text or pattern that bodies must contain.
     pub body_filter: Option<String>,
 }
 
@@ -157,7 +157,7 @@ pub struct Relocate {
     pub from: String,
     /// Path of the destination.
     pub to: String,
-    /// visible, summarized or archived.
+    /// Visibility: visible, summarized or archived.
     pub visibility: Option<String>,
 }
 
@@ -166,20 +166,20 @@ pub struct Relocate {
 pub struct Update {
     /// Alias of the run.
     pub run: String,
-    /// Text of the signal.
+    /// Text of the update.
     pub body: String,
-    /// 102 continues; 200, 204 and 422 end.
+    /// Status: 102 continues the loop; 200, 204 and 422 end it.
     pub status: Option<i64>,
     /// Further attributes.
     pub attributes: Option<Map<String, Value>>,
 }
 
-/// The rows of a list that are returned.
+/// Selects the rows of a list that are returned.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Page {
-    /// Most rows.
+    /// Maximum number of rows.
     pub limit: Option<u32>,
-    /// Rows that are left out.
+    /// Number of rows to skip.
     pub offset: Option<u32>,
 }
 
@@ -187,22 +187,22 @@ pub struct Page {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddModel {
-    /// Short name.
+    /// Alias of the model.
     pub alias: String,
-    /// Provider and model.
+    /// Provider and name of the model.
     pub actual: String,
-    /// Tokens of its context.
+    /// Size of the model's context in tokens.
     pub context_length: Option<i64>,
 }
 
-/// Names a model.
+/// Identifies a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Alias {
-    /// Short name.
+    /// Alias of the model.
     pub alias: String,
 }
 
-/// Names a run.
+/// Identifies a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Alias of the run.
@@ -215,15 +215,15 @@ pub struct Run {
 pub struct GetEntries {
     /// Alias of the run.
     pub run: String,
-    /// Pattern of paths; all unless given.
+    /// Pattern of paths; all entries by default.
     pub pattern: Option<String>,
     /// Scheme; `file` for bare paths.
     pub scheme: Option<String>,
-    /// State of the entries; all unless given.
+    /// State of the entries; any by default.
     pub state: Option<String>,
-    /// Visibility of the entries; all unless given.
+    /// Visibility of the entries; any by default.
     pub visibility: Option<String>,
-    /// Text or pattern that bodies have to contain.
+    /// Text or pattern that bodies must contain.
     pub body_filter: Option<String>,
 }
 
@@ -232,7 +232,7 @@ pub struct GetEntries {
 pub struct FileConstraint {
     /// Path or glob.
     pub pattern: String,
-    /// active, readonly or ignore.
+    /// Constraint: active, readonly or ignore.
     pub visibility: String,
 }
 
@@ -248,9 +248,9 @@ pub struct FileDrop {
 pub struct Stream {
     /// Alias of the run.
     pub run: String,
-    /// Log entry of the producer.
+    /// Path of the producer's log entry.
     pub path: String,
-    /// 1 for output, 2 for errors, more for others.
+    /// Number of the channel: 1 for standard output, 2 for standard error, higher for others.
     pub channel: u32,
     /// The new output.
     pub chunk: String,
@@ -261,11 +261,11 @@ pub struct Stream {
 pub struct StreamCompleted {
     /// Alias of the run.
     pub run: String,
-    /// Log entry of the producer.
+    /// Path of the producer's log entry.
     pub path: String,
-    /// 0 unless given.
+    /// Exit code; 0 by default.
     pub exit_code: Option<i64>,
-    /// For people to read.
+    /// Duration, as text for users.
     pub duration: Option<String>,
 }
 
@@ -274,15 +274,15 @@ pub struct StreamCompleted {
 pub struct StreamEnded {
     /// Alias of the run.
     pub run: String,
-    /// Log entry of the producer.
+    /// Path of the producer's log entry.
     pub path: String,
-    /// The reason.
+    /// Reason of the end.
     pub reason: Option<String>,
-    /// For people to read.
+    /// Duration, as text for users.
     pub duration: Option<String>,
 }
 
-/// Parameters of a tool that is called like a method.
+/// Parameters of a tool that is called as a method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// Alias of the run.
@@ -299,33 +299,33 @@ pub struct Tool {
     pub attributes: Option<Map<String, Value>>,
 }
 
-/// A message that a client gets without asking.
+/// A message that the server sends without a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "method", content = "params")]
 pub enum Notification {
-    /// The server's first word on a connection, before any call.
+    /// The server's first message on a connection, before any call.
     #[serde(rename = "rummy/hello")]
     Hello {
-        /// Version of the protocol; a client of another first number leaves.
+        /// Version of the protocol; a client with another major version should disconnect.
         #[serde(rename = "rummyVersion")]
         rummy_version: String,
     },
-    /// State of a run: after each command, at the end of a turn, and at the end of the run.
+    /// State of a run. Sent after each command, at the end of a turn, and at the end of the run.
     #[serde(rename = "run/state")]
     RunState {
         /// Alias of the run.
         run: String,
-        /// The turn.
+        /// Number of the turn.
         turn: i64,
         /// HTTP status.
         status: i64,
         /// Text of the latest terminal update.
         summary: String,
-        /// The log.
+        /// The run's log.
         history: Vec<Value>,
-        /// Open questions.
+        /// The run's open questions.
         unknowns: Vec<Value>,
-        /// Use of tokens; null in the middle of a turn.
+        /// Token usage; null in the middle of a turn.
         telemetry: Option<Value>,
     },
     /// The progress of a turn.
@@ -333,9 +333,9 @@ pub enum Notification {
     RunProgress {
         /// Alias of the run.
         run: String,
-        /// The turn.
+        /// Number of the turn.
         turn: i64,
-        /// thinking, processing or retrying.
+        /// Status: thinking, processing or retrying.
         status: String,
     },
     /// A proposal waits for a decision.
@@ -346,14 +346,14 @@ pub enum Notification {
         /// The proposals.
         proposed: Vec<Value>,
     },
-    /// The server cancelled a producer: its client stops it.
+    /// The server cancelled a producer; the client must stop it.
     #[serde(rename = "stream/cancelled")]
     StreamCancelled {
         /// Alias of the run.
         run: String,
-        /// Log entry of the producer.
+        /// Path of the producer's log entry.
         path: String,
-        /// The reason.
+        /// Reason of the cancellation.
         reason: Option<String>,
     },
     /// Text to show.
@@ -361,33 +361,34 @@ pub enum Notification {
     UiRender {
         /// The text to show.
         text: String,
-        /// Whether it continues the text before.
+        /// Whether the text continues the previous one.
         append: bool,
     },
-    /// A message to show for a moment.
+    /// A message to show briefly.
     #[serde(rename = "ui/notify")]
     UiNotify {
         /// The text to show.
         text: String,
-        /// info, warning or error.
+        /// Level: info, warning or error.
         level: String,
     },
 }
 
-/// The offer of a server beside the methods of the protocol: what plugins register, and the model of runs that name none.
+/// Additions of a server to the protocol: the tools, methods and notifications that plugins register, and the default model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Offered {
-    /// Names that a client may call like methods.
+    /// Names of tools that a client may call as methods.
     pub tools: Vec<String>,
-    /// Methods of plugins: `{description, params, requiresInit}` by name. A method of the protocol comes first.
+    /// Methods of plugins: `{description, params, requiresInit}` by name. A method of the protocol with the same name has
+    /// precedence.
     pub methods: Map<String, Value>,
     /// Notifications of plugins.
     pub notifications: Map<String, Value>,
-    /// Alias of the model that a new run gets; none when each has to name one.
+    /// Alias of the default model of new runs; `None` if each run must name one.
     pub model: Option<String>,
 }
 
-/// Returns what `discover` returns: methods with their parameters, tools that are methods as well, and notifications.
+/// Returns the result of `discover`: methods with their parameters, tools that can be called as methods, and notifications.
 pub fn catalogue(offered: &Offered) -> Value {
     let mut methods = described(&schemars::schema_for!(Call).to_value());
     for (name, method) in &offered.methods {
@@ -405,7 +406,7 @@ pub fn catalogue(offered: &Offered) -> Value {
     json!({ "methods": methods, "notifications": notifications })
 }
 
-/// Reads names, descriptions and parameters off the schema of a list of messages.
+/// Extracts names, descriptions and parameters from the schema of an enum of messages.
 fn described(schema: &Value) -> Map<String, Value> {
     let mut found = Map::new();
     for variant in schema["oneOf"].as_array().into_iter().flatten() {

@@ -1,7 +1,7 @@
 //! Runs `fixtures/rummy/rpc/methods.json`: messages of clients in order, with the expected responses.
 //!
 //! A line is `{"client": N, "method", "params"}` with one of `result` (objects may have more members), `error` (part of the
-//! message), and `work`, the name of what the host is to do; or `{"db": NAME, "params"}`, a statement of the host.
+//! message), and `work` (the name of the host's work); or `{"db": NAME, "params"}`, a statement that the host runs.
 
 use super::{Connection, Incoming, Offered, Reply, Work, catalogue};
 use crate::{Options, Store};
@@ -15,7 +15,7 @@ fn contains(actual: &Value, expected: &Value) -> bool {
         (Value::Array(actual), Value::Array(expected)) => {
             actual.len() == expected.len() && actual.iter().zip(expected).all(|(one, other)| contains(one, other))
         }
-        // Attributes are JSON in a string.
+        // Attributes are returned as JSON in a string.
         (Value::String(text), Value::Object(_)) => {
             serde_json::from_str(text).is_ok_and(|inner: Value| contains(&inner, expected))
         }
@@ -99,7 +99,7 @@ fn messages_are_read_or_refused() {
     }
 }
 
-/// Follows rummy's plugin guide, "RPC Methods": every method and notification of the tables is in the catalogue.
+/// Every method and notification of the tables in rummy's plugin guide, "RPC Methods", is in the catalogue.
 #[test]
 fn the_catalogue_is_whole() {
     let catalogue = catalogue(&Offered { tools: vec!["sh".to_owned()], ..Offered::default() });

@@ -1,4 +1,4 @@
-//! Opening a database: functions, migrations, checks.
+//! Opens a database: registers functions, runs migrations, and checks the content.
 
 use super::{Options, Store, timestamp};
 use crate::error::StoreError;
@@ -11,23 +11,24 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The schema, by version: each step leads from the version before it. Steps that were released are never edited.
+/// The migrations of the schema; each one upgrades from the version before it. Released migrations are never edited.
 const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
-/// Marks a database of this crate among those of other programs: the letters `rumy`.
+/// SQLite's application id, which marks a database of this crate: the letters `rumy`.
 const APPLICATION_ID: i64 = 0x7275_6d79;
 
 impl Store {
-    /// Opens the database at a path, and makes it when it is not there.
+    /// Opens the database at a path, and creates it if it is missing.
     ///
-    /// Fails for a database of another program, of a newer version, or one that is damaged; nothing is changed then.
+    /// Fails for a database of another program, for one of a newer version, and for a damaged one; the database is not changed
+    /// then.
     pub fn open(path: &Path, options: Options) -> Result<Self, StoreError> {
         let connection = Connection::open(path)?;
-        // A writer of another process holds the lock for the length of one verb.
+        // Another process keeps the lock for the duration of one verb.
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
         Self::prepare(connection, options, &path.display().to_string())
     }
 
-    /// Makes a database in memory.
+    /// Creates a database in memory.
     pub fn in_memory(options: Options) -> Result<Self, StoreError> {
         Self::prepare(Connection::open_in_memory()?, options, "the database in memory")
     }
@@ -80,7 +81,7 @@ impl Store {
     }
 }
 
-/// Registers the functions that the schema and statements use, and upstream's as well: `schemeOf`, `countTokens`, `slugify`,
+/// Registers the functions that the schema and statements use, which are rummy's own: `schemeOf`, `countTokens`, `slugify`,
 /// `hedmatch`, `hedsearch`, `hedreplace`. All are deterministic, as a generated column requires.
 pub fn register_functions(connection: &Connection, token_divisor: u32) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
@@ -108,7 +109,7 @@ pub fn register_functions(connection: &Connection, token_divisor: u32) -> rusqli
     })
 }
 
-/// Returns the pattern of the first argument, compiled once per statement.
+/// Returns the pattern in the first argument of an SQL function; it is compiled once per statement.
 fn pattern_of(context: &Context<'_>) -> rusqlite::Result<Arc<Pattern>> {
     type Boxed = Box<dyn std::error::Error + Send + Sync>;
     context.get_or_create_aux(0, |value| -> Result<Pattern, Boxed> { Ok(Pattern::parse(value.as_str()?)?) })

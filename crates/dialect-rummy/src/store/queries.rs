@@ -7,16 +7,16 @@ use crate::pattern::{self, Notation, Pattern};
 use crate::text;
 use rusqlite::{Params, Row, params};
 
-/// Columns of [`Entry`], of a view `v` and its content `e`.
+/// Columns for an [`Entry`], from the view `v` and its content `e`.
 const COLUMNS: &str = "v.id, e.path, e.scheme, e.scope, e.body, e.attributes, v.state, v.outcome, v.visibility, v.turn,
     v.loop_id, v.write_count, e.hash";
 
-/// The part of the matching entries that is returned.
+/// Selects the part of the matching entries that is returned.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Page {
     pub(crate) limit: Option<usize>,
     pub(crate) offset: usize,
-    /// Views that are newer than this one.
+    /// Only views with a higher id than this one.
     pub(crate) since: Option<i64>,
     pub(crate) hides_audit: bool,
 }
@@ -42,12 +42,12 @@ impl Store {
         })
     }
 
-    /// Returns the entry of a normalised path.
+    /// Returns the entry at a normalised path.
     pub(super) fn at(&self, run_id: i64, path: &str) -> Result<Option<Entry>, StoreError> {
         Ok(self.entries_where("v.run_id = ?1 AND v.path = ?2", params![run_id, path])?.pop())
     }
 
-    /// Returns the entries that a `WHERE` clause selects, in its order.
+    /// Returns the entries that a `WHERE` clause selects, in the order of its `ORDER BY`.
     pub(crate) fn entries_where(&self, tail: &str, values: impl Params) -> Result<Vec<Entry>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM run_views AS v JOIN entries AS e ON e.id = v.entry_id WHERE {tail}");
         let mut statement = self.connection.prepare_cached(&sql)?;
@@ -57,8 +57,7 @@ impl Store {
 
     /// Returns the paths of a run's entries that match, in order.
     ///
-    /// A literal is a path as a caller writes it, before it is normalised. The literal beginning of a glob limits the rows
-    /// that are read.
+    /// A literal pattern is normalised like the path of a call. The literal prefix of a glob limits the rows that are read.
     pub(crate) fn matching_paths(&self, target: &Target) -> Result<Vec<String>, StoreError> {
         let compiled = compile_path(&target.path)?;
         let filter =
@@ -93,7 +92,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Returns a run's entries that match a pattern of paths and one of bodies, by path.
+    /// Returns a run's entries that match a pattern of paths and a pattern of bodies, ordered by path.
     pub fn entries_by_pattern(
         &self,
         run_id: i64,
@@ -133,7 +132,7 @@ impl Store {
         Ok(entries)
     }
 
-    /// Returns the next number for a slug of a run that is in use.
+    /// Returns the next number for making a slug unique that the run already uses.
     fn next_slug(&self, run_id: i64) -> Result<i64, StoreError> {
         let sql = "UPDATE runs SET next_slug = next_slug + 1 WHERE id = ?1 RETURNING next_slug - 1";
         Ok(self.connection.prepare_cached(sql)?.query_row([run_id], |row| row.get(0))?)
@@ -168,7 +167,7 @@ impl Store {
         self.free(run_id, text::log_path(&self.options.profile, turn, action, target))
     }
 
-    /// Returns an unused path of a scheme with the whole target in encoded form, as before 2.0.
+    /// Returns an unused path of a scheme that contains the whole target in encoded form, as before 2.0.
     pub fn dedup(&self, run_id: i64, scheme: &str, target: &str, turn: i64) -> Result<String, StoreError> {
         let turn = if turn > 0 { format!("turn_{turn}/") } else { String::new() };
         self.free(run_id, format!("{scheme}://{turn}{}", text::encode_component(target)))
@@ -181,9 +180,9 @@ fn compile_path(path: &str) -> Result<Pattern, StoreError> {
     Ok(if is_literal { Pattern::parse(&text::normalize_path(path))? } else { Pattern::parse(path)? })
 }
 
-/// Returns the first text after all that begin with a prefix; for the empty one, a text after all paths.
+/// Returns a text that sorts directly after all texts with a prefix; for the empty prefix, a text that sorts after all paths.
 ///
-/// An upper bound that may be missing would keep SQLite from ending its walk over the index.
+/// An optional upper bound would prevent SQLite from limiting its index scan.
 fn successor(prefix: &str) -> String {
     // SQLite compares texts by bytes, which in UTF-8 is the order of characters.
     let mut characters: Vec<char> = prefix.chars().collect();

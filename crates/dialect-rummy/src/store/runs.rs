@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use rusqlite::{OptionalExtension as _, params};
 
 impl Store {
-    /// Adds a project, or updates and returns the existing one of that name.
+    /// Adds a project, or updates the existing one with that name; returns its id.
     pub fn upsert_project(&mut self, name: &str, root: Option<&str>, config: Option<&str>) -> Result<i64, StoreError> {
         let sql = "INSERT INTO projects (name, project_root, config_path, created_at) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (name) DO UPDATE SET project_root = COALESCE(?2, project_root),
@@ -14,7 +14,7 @@ impl Store {
         Ok(self.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
     }
 
-    /// Adds a queued run. Aliases are unique over all projects.
+    /// Adds a queued run. Aliases are unique across all projects.
     pub fn create_run(
         &mut self,
         project_id: i64,
@@ -28,13 +28,13 @@ impl Store {
         Ok(self.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
     }
 
-    /// Returns the run of an alias.
+    /// Returns the id of the run with an alias.
     pub fn run_by_alias(&self, alias: &str) -> Result<Option<i64>, StoreError> {
         let mut statement = self.connection.prepare_cached("SELECT id FROM runs WHERE alias = ?1")?;
         Ok(statement.query_row([alias], |row| row.get(0)).optional()?)
     }
 
-    /// Gives a run views of everything that another run sees; the content is not copied.
+    /// Copies all views of `parent` to `child`; the content is not copied. Returns the number of views.
     pub fn fork(&mut self, parent: i64, child: i64) -> Result<usize, StoreError> {
         let sql = "INSERT INTO run_views (run_id, path, entry_id, turn, state, outcome, visibility, writer, write_count,
              refs, created_at, updated_at)
@@ -47,13 +47,13 @@ impl Store {
         Ok(views)
     }
 
-    /// Begins the next turn of a run, and returns its number.
+    /// Begins the next turn of a run, and returns the number of the turn.
     pub fn next_turn(&mut self, run_id: i64) -> Result<i64, StoreError> {
         let sql = "UPDATE runs SET next_turn = next_turn + 1 WHERE id = ?1 RETURNING next_turn - 1";
         Ok(self.connection.prepare_cached(sql)?.query_row([run_id], |row| row.get(0))?)
     }
 
-    /// Returns the runs that a query selects.
+    /// Returns the ids of the runs that a query selects.
     pub(crate) fn runs_with(&self, sql: &str) -> Result<Vec<i64>, StoreError> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map([], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! Holds the scheme registry: categories, scopes, and permitted writers.
+//! The scheme registry: categories, scopes, and permitted writers.
 
 use super::Store;
 use crate::entry::Scope;
@@ -28,7 +28,7 @@ impl Default for Rule {
 }
 
 impl Store {
-    /// Adds missing rows of the profile.
+    /// Adds the profile's rows that are missing in the registry.
     pub(super) fn seed_schemes(&mut self) -> Result<(), StoreError> {
         let sql = "INSERT INTO schemes (name, model_visible, category, writable_by) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT DO NOTHING";
@@ -44,7 +44,7 @@ impl Store {
         self.load_schemes()
     }
 
-    /// Reads the registry again, after rows were changed by a statement.
+    /// Reads the registry from the database again, after a statement has changed its rows.
     pub fn load_schemes(&mut self) -> Result<(), StoreError> {
         let sql = "SELECT name, category, model_visible, default_scope, writable_by FROM schemes";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -58,8 +58,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the rule of a path's scheme. The default for unregistered schemes is: category logging, scope of the run, writable
-    /// by model and plugins.
+    /// Returns the rule of a path's scheme. An unregistered scheme has the category logging, the scope of the run, and the
+    /// writers model and plugin.
     pub(super) fn rule(&self, path: &str) -> Rule {
         self.rules.get(text::registered_scheme(path)).cloned().unwrap_or_default()
     }
@@ -90,7 +90,7 @@ impl Store {
 
     /// Returns the namespace of a write.
     ///
-    /// Fails for a scheme of projects when the caller names no project.
+    /// Fails for a scheme whose entries belong to projects, if the caller does not name a project.
     pub(super) fn scope(&self, path: &str, rule: &Rule, run: i64, project: Option<i64>) -> Result<Scope, StoreError> {
         match (rule.default_scope.as_str(), project) {
             ("global", _) => Ok(Scope::Global),

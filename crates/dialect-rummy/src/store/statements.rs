@@ -1,6 +1,6 @@
 //! Defines the named statements that plugins call as `db.NAME.run`, `.get` and `.all`.
 //!
-//! Only these statements can be run, so plugins cannot provide SQL. Parameters are named; the store binds `:now`.
+//! Only these statements can be run, so plugins cannot run their own SQL. Parameters are named; the store binds `:now`.
 
 use super::Store;
 use crate::error::StoreError;
@@ -10,7 +10,7 @@ use rusqlite::types::{Value as SqlValue, ValueRef};
 use rusqlite::{Row, Statement};
 use serde_json::{Map, Number, Value, json};
 
-/// Names and texts, by name.
+/// Statements as name and SQL text, sorted by name.
 const STATEMENTS: &[(&str, &str)] = &[
     ("abort_active_loop", "UPDATE loops SET status = 499 WHERE run_id = :run_id AND status = 102"),
     ("abort_stuck_runs", "UPDATE runs SET status = 499 WHERE status IN (100, 102)"),
@@ -289,11 +289,11 @@ const STATEMENTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Aliases of statements for older plugins.
+/// Older names of statements, with their current names.
 const ALIASES: &[(&str, &str)] = &[("get_history", "get_results"), ("get_rpc_log_by_method", "get_rpc_log")];
 
-/// Statements that change something and that plugins may run, besides all that only read. The others are the host's: they begin,
-/// queue, end, rename and delete runs and loops.
+/// Writing statements that plugins may run; they may run all reading ones. Other writing statements are reserved for the host:
+/// they begin, queue, end, rename and delete runs and loops.
 const OF_PLUGINS: &[&str] = &[
     "clear_turn_context",
     "delete_file_constraint",
@@ -314,8 +314,8 @@ const OF_PLUGINS: &[&str] = &[
 impl Store {
     /// Runs a named statement for a plugin, as [`statement`](Self::statement) does for the host.
     ///
-    /// Also fails for statements that are reserved for the host, and for a registration that would let others write a scheme of
-    /// the system. The faithful conduct allows both.
+    /// Also fails for statements that are reserved for the host, and for a registration that would add writers to a scheme that
+    /// only the system writes. [`Conduct::Faithful`](crate::Conduct::Faithful) allows both.
     pub fn plugin_statement(&mut self, name: &str, op: &str, values: &Value) -> Result<Value, StoreError> {
         if self.options.conduct == Conduct::Strict {
             let reads = ["get_", "count_", "has_"].iter().any(|prefix| name.starts_with(prefix));
@@ -329,7 +329,7 @@ impl Store {
         self.statement(name, op, values)
     }
 
-    /// Fails when a registration adds writers to a scheme of the profile that only the system writes.
+    /// Fails if a registration adds writers to a scheme of the profile that only the system writes.
     fn guard_system_scheme(&self, values: &Value) -> Result<(), StoreError> {
         let name = values.get("name").and_then(Value::as_str).unwrap_or_default();
         let row = self.options.profile.schemes.iter().find(|row| row.name == name && row.writable_by == ["system"]);
@@ -385,7 +385,7 @@ impl Store {
         }
     }
 
-    /// Performs a statement of 0.5's plugins by the verb that replaced it.
+    /// Performs a statement that plugins of rummy 0.5 use, by the verb that replaced it.
     fn verb_as_statement(&mut self, name: &str, values: &Value) -> Result<Value, StoreError> {
         let run_id = values["run_id"].as_i64().unwrap_or_default();
         if name == "demote_turn_entries" {
@@ -411,7 +411,7 @@ impl Store {
         Ok(Value::Object(object))
     }
 
-    /// Translates a row to the names of the profile.
+    /// Renames the members of a row to the profile's names.
     pub(crate) fn translate(&self, row: &mut Map<String, Value>) {
         let profile = &self.options.profile;
         if !profile.has_numeric_status {
@@ -431,14 +431,14 @@ impl Store {
     }
 }
 
-/// Binds parameters by name; those that the caller leaves out are NULL.
+/// Binds parameters by name; parameters that the caller omits are NULL.
 fn bind(statement: &mut Statement<'_>, values: &Value, now: &str, profile: &crate::Profile) -> Result<(), StoreError> {
     for place in 1..=statement.parameter_count() {
         let name = statement.parameter_name(place).map(|name| name.trim_start_matches(':').to_owned());
         let name = name.unwrap_or_default();
         let value = match name.as_str() {
             "now" => SqlValue::Text(now.to_owned()),
-            // A constraint's visibility has separate names, which no profile translates.
+            // The visibility of a file constraint has its own names, which are not translated.
             "visibility" => {
                 let given = values.get("visibility").or_else(|| values.get("fidelity"));
                 let word =
@@ -462,7 +462,7 @@ fn sql_of(value: &Value) -> SqlValue {
         Value::Bool(is) => SqlValue::Integer(i64::from(*is)),
         Value::Number(number) => match number.as_i64() {
             Some(integer) => SqlValue::Integer(integer),
-            // JavaScript's integers arrive as floats when they were computed.
+            // A computed integer may arrive from JavaScript as a float.
             None => match number.as_f64() {
                 Some(float) if float.fract() == 0.0 && float.abs() < 9e15 =>
                 {

@@ -1,4 +1,4 @@
-//! Tests behaviour that cases of the facade do not cover: opening, audit, and the disk.
+//! Tests behaviour that the facade's cases do not cover: opening a database, the audit, and failures of the disk.
 
 use super::{Options, Set, Store};
 use crate::{Audit, AuditLine, AuditRefusal, Removal, State, StoreError, Target, Writer};
@@ -18,7 +18,7 @@ impl Audit for Lines {
     }
 }
 
-/// Makes a store with a project and a run.
+/// Creates a store with a project and a run.
 pub(crate) fn demo() -> (Store, i64) {
     let mut store = Store::in_memory(Options::default()).expect("a store");
     let project = store.upsert_project("demo", None, None).expect("a project");
@@ -119,7 +119,7 @@ fn times_are_written_as_sqlite_does() {
     assert_eq!(super::timestamp(1_796_000_000_999), "2026-11-30 00:53:20");
 }
 
-/// Follows rummy's specification, "Schema" and "Physical Layout": the columns of the tables, and the rows that they refuse.
+/// The tables have the documented columns and refuse invalid rows: rummy's specification, "Schema" and "Physical Layout".
 #[test]
 fn the_schema_holds_what_the_documents_say() {
     let (mut store, run) = demo();
@@ -143,7 +143,7 @@ fn the_schema_holds_what_the_documents_say() {
     assert!(refused(twice).contains("UNIQUE"));
 }
 
-/// Follows rummy's specification, "SQL Functions".
+/// The documented functions are registered: rummy's specification, "SQL Functions".
 #[test]
 fn functions_of_the_schema_are_there() {
     let (store, _) = demo();

@@ -17,20 +17,20 @@ use sha2::{Digest as _, Sha256};
 /// | arguments | effect |
 /// |---|---|
 /// | `pattern`, or a body filter | rewrites the bodies of matching entries, and changes their visibility |
-/// | `append` | the body is added to the entry's |
-/// | no body | state and outcome, visibility and attributes are changed, each where given |
-/// | a body | the entry is written whole |
+/// | `append` | appends the body to the entry's body |
+/// | no body | changes state and outcome, visibility and attributes, as far as they are set |
+/// | a body | writes the whole entry |
 #[derive(Debug, Clone, Default)]
 pub struct Set {
-    /// The run.
+    /// Id of the run.
     pub run_id: i64,
-    /// Required for schemes whose entries belong to projects.
+    /// Id of the project; required for schemes whose entries belong to projects.
     pub project_id: Option<i64>,
-    /// The turn; without it an entry keeps its own.
+    /// Number of the turn; `None` keeps the entry's turn.
     pub turn: Option<i64>,
-    /// The loop; without it an entry keeps its own.
+    /// Id of the loop; `None` keeps the entry's loop.
     pub loop_id: Option<i64>,
-    /// The path, or the pattern.
+    /// Path of the entry, or pattern of paths.
     pub path: String,
     /// New body.
     pub body: Option<String>,
@@ -40,25 +40,25 @@ pub struct Set {
     pub outcome: Option<String>,
     /// New visibility.
     pub visibility: Option<Visibility>,
-    /// New attributes: they replace with a body, and are merged without.
+    /// New attributes. They replace the old ones if `body` is set, and are merged into them otherwise.
     pub attributes: Option<Map<String, Value>>,
     /// Digest of a file's content.
     pub hash: Option<String>,
-    /// Whether the body is added.
+    /// Whether the body is appended instead of replacing the present one.
     pub append: bool,
     /// Whether the path is a pattern.
     pub pattern: bool,
-    /// Pattern that bodies have to match.
+    /// Pattern that bodies must match.
     pub body_filter: Option<String>,
 }
 
 impl Set {
-    /// Begins with an entry of a run.
+    /// Creates arguments that name an entry of a run and change nothing.
     pub fn new(run_id: i64, path: &str) -> Self {
         Self { run_id, path: path.to_owned(), ..Self::default() }
     }
 
-    /// Writes a body.
+    /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: impl Into<String>) -> Self {
         self.body = Some(body.into());
@@ -94,7 +94,7 @@ impl Set {
         self
     }
 
-    /// Sets attributes; anything but an object is none.
+    /// Sets the attributes; a value other than an object is ignored.
     #[must_use]
     pub fn attributes(mut self, attributes: Value) -> Self {
         self.attributes = match attributes {
@@ -104,7 +104,7 @@ impl Set {
         self
     }
 
-    /// Adds the body to the entry's.
+    /// Appends the body to the entry's body.
     #[must_use]
     pub fn appending(mut self) -> Self {
         self.append = true;
@@ -112,38 +112,38 @@ impl Set {
     }
 }
 
-/// The entries of `get` and of patterns.
+/// Selects the entries that a verb changes.
 #[derive(Debug, Clone, Default)]
 pub struct Target {
-    /// The run.
+    /// Id of the run.
     pub run_id: i64,
-    /// Turn of the change.
+    /// Number of the turn that makes the change.
     pub turn: i64,
     /// Path or pattern.
     pub path: String,
-    /// Pattern that bodies have to match.
+    /// Pattern that bodies must match.
     pub body_filter: Option<String>,
 }
 
 /// Arguments of `rm`.
 #[derive(Debug, Clone, Default)]
 pub struct Removal {
-    /// The entries; a path with one of `*?[]`, or with a body filter, is a pattern.
+    /// The entries to remove. The path is a pattern if it contains one of `*?[]`, or if there is a body filter.
     pub target: Target,
-    /// Whether files only are removed.
+    /// Whether only files are removed.
     pub files_only: bool,
 }
 
 /// Arguments of `cp` and `mv`.
 #[derive(Debug, Clone, Default)]
 pub struct Relocate {
-    /// Path of the source; nothing happens when there is none.
+    /// Path of the source; the verb has no effect if it does not exist.
     pub from: String,
-    /// The entry that is written: the path is the destination, the body is the source's.
+    /// The entry to write: its path is the destination; its body is replaced by the source's.
     pub to: Set,
 }
 
-/// Most characters of a path, the limit of the schema.
+/// Maximum number of characters of a path, the limit of the schema.
 const MAX_OF_PATH: usize = 2048;
 
 /// A verb in progress.
@@ -180,7 +180,7 @@ fn digest(into: &mut Sha256, entry: &Entry) {
 impl Store {
     /// Creates or changes entries; see [`Set`].
     ///
-    /// Fails without a run or a path, when the writer may not, and when a body is too large.
+    /// Fails if the run or the path is missing, if the writer is not allowed, or if a body is too large.
     pub fn set(&mut self, set: &Set, writer: Writer) -> Result<(), StoreError> {
         required("set", set.run_id, &[("path", &set.path)])?;
         self.perform("set", set.run_id, set.turn, &set.path, writer, |store, work| {
@@ -206,7 +206,7 @@ impl Store {
         })
     }
 
-    /// Removes the run's views of entries; the content stays.
+    /// Removes the run's views of entries; the content is kept.
     pub fn rm(&mut self, removal: &Removal, writer: Writer) -> Result<usize, StoreError> {
         let target = &removal.target;
         required("rm", target.run_id, &[("path", &target.path)])?;
@@ -217,7 +217,7 @@ impl Store {
         })
     }
 
-    /// Copies the body of an entry to another path; false when the source is missing.
+    /// Copies the body of an entry to another path; returns `false` if the source is missing.
     pub fn cp(&mut self, copy: &Relocate, writer: Writer) -> Result<bool, StoreError> {
         required("cp", copy.to.run_id, &[("from", &copy.from), ("to", &copy.to.path)])?;
         self.perform("cp", copy.to.run_id, copy.to.turn, &copy.to.path, writer, |store, work| {
@@ -240,7 +240,7 @@ impl Store {
         })
     }
 
-    /// Records the signal of a turn under `update://`, and returns its path. The arguments' path is ignored.
+    /// Records the update of a turn under `update://`, and returns the new path. Ignores the path in `update`.
     pub fn update(&mut self, update: &Set, status: i64, writer: Writer) -> Result<String, StoreError> {
         let Some(body) = &update.body else {
             return Err(StoreError::invalid("update: body is required: pass the text of the signal"));
@@ -263,7 +263,7 @@ impl Store {
         })
     }
 
-    /// Merges attributes into an entry's.
+    /// Merges attributes into those of an entry.
     pub fn set_attributes(
         &mut self,
         run_id: i64,
@@ -285,7 +285,7 @@ impl Store {
         self.lower(run_id, turn, targets, Visibility::Summarized)
     }
 
-    /// Summarizes everything visible of a run, with the exceptions of [`demote_turn`](Self::demote_turn).
+    /// Summarizes all visible entries of a run, except those that [`demote_turn`](Self::demote_turn) skips.
     pub fn demote_run(&mut self, run_id: i64) -> Result<Vec<Entry>, StoreError> {
         let targets = self.entries_where(
             "v.run_id = ?1 AND v.visibility = 'visible' AND v.state NOT IN ('failed', 'cancelled')
@@ -295,8 +295,8 @@ impl Store {
         self.lower(run_id, 0, targets, Visibility::Summarized)
     }
 
-    /// Archives prompts that are older than a turn, and the log up to them; without a turn, all but the latest prompt.
-    /// Returns how many entries were archived.
+    /// Archives the prompts before a turn, and the log entries up to them; if `turn` is `None`, all prompts but the latest.
+    /// Returns the number of archived entries.
     pub fn archive_prompts_before(&mut self, run_id: i64, turn: Option<i64>) -> Result<usize, StoreError> {
         let targets = self.entries_where(
             "v.run_id = ?1 AND v.visibility <> 'archived' AND v.state <> 'proposed' AND e.scheme IN ('prompt', 'log')
@@ -470,7 +470,7 @@ impl Store {
     fn patch(&mut self, set: &Set, writer: Writer, work: &mut Work) -> Result<(), StoreError> {
         let path = text::normalize_path(&set.path);
         let current = self.at(set.run_id, &path)?;
-        // A client decides about proposals of every scheme.
+        // A client may decide about proposals of any scheme.
         let decides = writer == Writer::Client && current.as_ref().is_some_and(|entry| entry.state == State::Proposed);
         if set.attributes.is_some() || set.state.is_some() && !decides {
             self.permit_change(&path, writer)?;
@@ -551,7 +551,7 @@ impl Store {
         Ok(())
     }
 
-    /// Sets the visibility of matching entries. The faithful conduct also sets what rummy's code does.
+    /// Sets the visibility of matching entries. With [`Conduct::Faithful`], also changes the columns that rummy's code changes.
     fn expose(&mut self, target: &Target, visibility: Visibility, work: &mut Work) -> Result<usize, StoreError> {
         let sql = match (self.options.conduct, visibility) {
             (Conduct::Faithful, Visibility::Visible) => {
@@ -624,7 +624,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Fails when the writer may not change an entry of this scheme. The faithful conduct checks full writes only.
+    /// Fails if the writer may not change an entry of this scheme. With [`Conduct::Faithful`], only full writes are checked.
     fn permit_change(&self, path: &str, writer: Writer) -> Result<(), StoreError> {
         match self.options.conduct {
             Conduct::Strict => self.permit(path, &self.rule(path), writer),
@@ -643,8 +643,8 @@ impl Store {
         Ok(self.connection.prepare_cached(sql)?.query_row(params![run_id, path], |row| row.get(0)).optional()?)
     }
 
-    /// Returns the content of an entry that only this run sees, or that a project or everybody shares on purpose: content
-    /// of another run is copied first.
+    /// Returns the id of an entry's content that this run may change: its own content, which other runs no longer share
+    /// afterwards, content of a project or of all runs, or else a copy of another run's content.
     fn own(&mut self, run_id: i64, path: &str) -> Result<i64, StoreError> {
         let sql = "SELECT e.id, e.scope FROM run_views AS v JOIN entries AS e ON e.id = v.entry_id
              WHERE v.run_id = ?1 AND v.path = ?2";
@@ -662,9 +662,9 @@ impl Store {
         self.give_copy(run_id, path, entry_id)
     }
 
-    /// Copies content of this run for every other run with a view of it, so that a change does not affect them.
+    /// Copies this run's content of an entry for every other run with a view of it, so that a change does not affect those runs.
     fn detach_others(&mut self, run_id: i64, path: &str) -> Result<(), StoreError> {
-        // Selected by scope and path, since the run itself may have removed its view.
+        // Selects by scope and path, because the run itself may have removed its view.
         let sql = "SELECT o.run_id, o.entry_id FROM entries AS e JOIN run_views AS o ON o.entry_id = e.id
              WHERE e.scope = 'run:' || ?1 AND e.path = ?2 AND o.run_id <> ?1";
         let others: Vec<(i64, i64)> = {
@@ -696,8 +696,8 @@ impl Store {
     }
 }
 
-/// Returns the attributes of a full write as JSON: those given, or those that the run saw before. A log entry always names
-/// its action.
+/// Returns the attributes for a full write as JSON: the given ones, or else the entry's current ones. The attributes of a log
+/// entry always name its action.
 fn attributes_of(path: &str, given: Option<&Map<String, Value>>, current: Option<&Entry>) -> Option<String> {
     let action = text::action_of(path);
     match (given, current) {

@@ -4,9 +4,9 @@ use super::edits;
 
 /// The end of a body.
 pub(super) struct Close {
-    /// The end of the body.
+    /// Byte offset of the end of the body.
     pub(super) body_end: usize,
-    /// Offset after the close tag.
+    /// Byte offset just past the closing tag.
     pub(super) end: usize,
     /// The repair that was made, if any.
     pub(super) warning: Option<String>,
@@ -20,7 +20,7 @@ pub(super) fn name_at(text: &str, at: usize) -> Option<&str> {
     rest[..length].starts_with(|first: char| first.is_ascii_alphabetic()).then_some(&rest[..length])
 }
 
-/// Reads a close tag at a position: its name in lower case, and its end.
+/// Parses a close tag at a position. Returns its name in lower case, and its end.
 pub(super) fn close_tag(text: &str, at: usize) -> Option<(String, usize)> {
     let name = text.get(at..)?.strip_prefix("</").and_then(|_| name_at(text, at + 2))?;
     let after = at + 2 + name.len();
@@ -29,7 +29,7 @@ pub(super) fn close_tag(text: &str, at: usize) -> Option<(String, usize)> {
     rest[blanks..].starts_with('>').then(|| (name.to_ascii_lowercase(), after + blanks + 1))
 }
 
-/// Reports whether the tag at a position closes itself; `None` when it does not end.
+/// Returns whether the tag at a position closes itself; `None` if the tag has no end.
 fn closes_itself(text: &str, at: usize) -> Option<bool> {
     let mut quote = None;
     let mut before = ' ';
@@ -94,7 +94,7 @@ pub(super) fn close(text: &str, name: &str, from: usize, tools: &[&str]) -> Clos
     repaired(text, name, from, first_own, orphan, next_tool)
 }
 
-/// Returns the end of a body without a balancing close tag.
+/// Chooses the end of a body that has no balancing close tag.
 fn repaired(
     text: &str,
     name: &str,

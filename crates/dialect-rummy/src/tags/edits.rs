@@ -1,8 +1,8 @@
 //! Parses edits in the body of `set`.
 //!
 //! From 2.2 on, an edit is enclosed in markers: `<<:::REPLACE`, lines, `:::REPLACE`. The name of a marker is the operation; a
-//! suffix, as in `SEARCH_1`, distinguishes markers. Models before 2.2 used the forms of merge conflicts, unified diffs and tags,
-//! which are accepted as well.
+//! suffix, as in `SEARCH_1`, distinguishes markers. The forms that prompts before 2.2 used are accepted as well: merge conflicts,
+//! unified diffs and tags.
 
 use serde_json::{Value, json};
 use std::fmt;
@@ -46,9 +46,9 @@ impl Edit {
 /// The error of invalid edits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditError {
-    /// A marker has no end.
+    /// A marker has no end marker.
     Unclosed(String),
-    /// No replacement follows a search.
+    /// A search is not followed by a replacement.
     SearchAlone,
 }
 
@@ -85,15 +85,15 @@ fn content_end(text: &str, word: &str, from: usize) -> Option<(usize, usize)> {
     Some((place, place + end.len()))
 }
 
-/// Returns the position after the marker at a position; `None` when there is no complete marker.
+/// Returns the position after the edit that begins at a position; `None` if there is no complete edit.
 pub(super) fn marker_end(text: &str, at: usize) -> Option<usize> {
     let (word, from) = marker_at(text, at)?;
     content_end(text, word, from).map(|(_, end)| end)
 }
 
-/// Returns the edits between markers; none when the text has no marker.
+/// Returns the edits between markers; an empty list if the text has no marker.
 ///
-/// Fails when a marker has no end, and when a search stands alone.
+/// Fails if a marker has no end marker, or a search has no replacement.
 pub fn edits(text: &str) -> Result<Vec<Edit>, EditError> {
     let mut found = Vec::new();
     let mut search: Option<String> = None;
@@ -128,7 +128,7 @@ pub fn edits(text: &str) -> Result<Vec<Edit>, EditError> {
     if search.is_some() { Err(EditError::SearchAlone) } else { Ok(found) }
 }
 
-/// Returns the edits of the forms before 2.2, as `{"search", "replace"}`; a form without a search has null.
+/// Returns the edits in the forms before 2.2, as `{"search", "replace"}`; `search` is null in a form without one.
 pub(super) fn blocks(text: &str) -> Vec<Value> {
     let conflicts = conflicts(text);
     if !conflicts.is_empty() {
@@ -153,7 +153,7 @@ pub(super) fn blocks(text: &str) -> Vec<Value> {
     found
 }
 
-/// Reads merge conflicts, with markers of 3 to 12 signs; one that has no `SEARCH` part has no search.
+/// Parses merge conflicts, whose markers have 3 to 12 characters; without a `SEARCH` part, `search` is null.
 fn conflicts(text: &str) -> Vec<Value> {
     let is_marker = |line: &str, sign: char, word: &str| {
         let rest = line.trim_end().trim_start_matches(sign);
@@ -179,7 +179,7 @@ fn conflicts(text: &str) -> Vec<Value> {
     found
 }
 
-/// Reads the hunks of a unified diff.
+/// Parses the hunks of a unified diff.
 fn hunks(text: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let mut hunk: Option<(Vec<&str>, Vec<&str>)> = None;

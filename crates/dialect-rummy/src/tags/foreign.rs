@@ -2,21 +2,21 @@
 
 use serde_json::{Map, Value};
 
-/// A parsed foreign form.
+/// The result of parsing a foreign tool call.
 pub(super) enum Call {
-    /// A call.
+    /// A tool call.
     Command { name: String, arguments: Map<String, Value> },
-    /// Text that is shown and not parsed.
+    /// Plain text: displayed, not parsed as a command.
     Text(String),
-    /// The warning about a malformed call.
+    /// A malformed call, with the warning about it.
     Refused(String),
 }
 
 const MALFORMED: &str =
     "Native tool call format not supported: use the XML commands that are listed above, such as a get tag with a path.";
 
-/// Reads a line that begins with three backticks: its length, and whether it begins a fence around commands. None for other
-/// fences, whose content is text; a bare one ends a fence that `is_open`.
+/// Parses a line that begins with three backticks. Returns its length, and whether it begins a fence around commands; bare
+/// backticks end the fence if `is_open`. Returns `None` for any other fence, whose content is text.
 pub(super) fn fence(text: &str, is_open: bool) -> Option<(usize, bool)> {
     let line_end = text.find('\n').map_or(text.len(), |end| end + 1);
     match text[..line_end].strip_prefix("```")?.trim_end() {
@@ -26,7 +26,7 @@ pub(super) fn fence(text: &str, is_open: bool) -> Option<(usize, bool)> {
     }
 }
 
-/// Reads a foreign form at the start of a text. Returns its calls and its length.
+/// Parses a foreign tool call at the start of a text. Returns the results and the length of the parsed text.
 pub(super) fn call(text: &str) -> Option<(Vec<Call>, usize)> {
     if let Some(rest) = text.strip_prefix("<|tool_call>").or_else(|| text.strip_prefix("<|tool_call|>")) {
         let (call, length) = qwen(rest);
@@ -57,7 +57,7 @@ pub(super) fn call(text: &str) -> Option<(Vec<Call>, usize)> {
     tool_use(text)
 }
 
-/// `call:NAME{key:"value"}<tool_call|>`, or JSON, after the opening token.
+/// Parses `call:NAME{key:"value"}<tool_call|>`, or JSON, after the opening token.
 fn qwen(text: &str) -> (Call, usize) {
     let ends = ["<tool_call|>", "<|tool_call|>", "<|tool_call>", "</tool_call>", "<|/tool_call|>"];
     let end = ends.iter().filter_map(|end| text.find(end).map(|place| (place, place + end.len()))).min();
@@ -82,7 +82,8 @@ fn qwen(text: &str) -> (Call, usize) {
     (end.and_then(|_| read()).unwrap_or_else(|| Call::Refused(MALFORMED.to_owned())), length)
 }
 
-/// Tokens of the harmony format: a message to a function is a call, the final channel is read, others are text.
+/// Parses tokens of the harmony format: a message to a function is a call, the final channel is parsed for commands, and other
+/// channels are text.
 fn harmony(text: &str) -> Option<(Vec<Call>, usize)> {
     if let Some(rest) = text.strip_prefix("<|channel|>") {
         let (head, after) = rest.split_once("<|message|>")?;
@@ -111,7 +112,7 @@ fn harmony(text: &str) -> Option<(Vec<Call>, usize)> {
     token.iter().find(|token| text.starts_with(**token)).map(|token| (Vec::new(), token.len()))
 }
 
-/// `<tool_use><name>NAME</name><input>{...}</input></tool_use>`
+/// Parses `<tool_use><name>NAME</name><input>{...}</input></tool_use>`.
 fn tool_use(text: &str) -> Option<(Vec<Call>, usize)> {
     let rest = text.strip_prefix("<tool_use>")?;
     let (inside, after) = rest.split_once("</tool_use>")?;
@@ -122,14 +123,14 @@ fn tool_use(text: &str) -> Option<(Vec<Call>, usize)> {
     Some((vec![Call::Command { name: last_word(&name), arguments }], text.len() - after.len()))
 }
 
-/// Reads a JSON value at the beginning of a text, and returns where it ends.
+/// Parses a JSON value at the beginning of a text. Returns the value and its end.
 fn json(text: &str) -> Option<(Value, usize)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let value = values.next()?.ok()?;
     Some((value, values.byte_offset()))
 }
 
-/// `{"name": ..., "arguments": ...}`, the arguments as an object or as JSON in a string.
+/// Converts `{"name": ..., "arguments": ...}` to a call; the arguments are an object, or JSON in a string.
 fn named(value: &Value) -> Option<Call> {
     let value = value.get("function").unwrap_or(value);
     let name = last_word(value.get("name")?.as_str()?);
@@ -141,12 +142,12 @@ fn named(value: &Value) -> Option<Call> {
     Some(Call::Command { name, arguments: arguments.as_object()?.clone() })
 }
 
-/// Returns the tool of a qualified name, such as `rummy.nvim/get`.
+/// Returns the tool in a qualified name: `get` in `rummy.nvim/get`.
 fn last_word(name: &str) -> String {
     name.trim().rsplit(['/', ':', '.']).next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Reads `key: value` pairs, values in quotes of several kinds or bare.
+/// Parses `key: value` pairs, with values in various quotes or without quotes.
 fn pairs(text: &str) -> Map<String, Value> {
     let mut found = Map::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Converts a tag to the fields of its handler; the body provides a missing attribute.
+//! Converts a tag to the fields for its handler; the body can take the place of a missing attribute.
 
 use super::{Command, edits};
 use crate::pattern::parse_sed;
@@ -62,8 +62,8 @@ pub(super) fn command(name: &str, attributes: &Map<String, Value>, body: &str) -
     (Command { name: name.to_owned(), fields }, warning)
 }
 
-/// Returns the command of a foreign call: arguments that the tool has are its attributes; if there is none, the first value is
-/// the body.
+/// Returns the command of a foreign call. Arguments that the tool knows become attributes; if there are none, the first value
+/// becomes the body.
 pub(super) fn foreign(name: &str, arguments: &Map<String, Value>) -> Command {
     const KNOWN: &[&str] = &[
         "path",
@@ -99,7 +99,7 @@ pub(super) fn foreign(name: &str, arguments: &Map<String, Value>) -> Command {
     command(name, &attributes, &body).0
 }
 
-/// Reads the body of `set`: edits in one of several notations, or the new content.
+/// Parses the body of `set`: edits in one of several notations, or the new content.
 fn set_body(fields: &mut Map<String, Value>, body: &str) -> Option<String> {
     let trimmed = body.trim();
     match edits::edits(body) {
@@ -158,7 +158,7 @@ fn set_body(fields: &mut Map<String, Value>, body: &str) -> Option<String> {
     None
 }
 
-/// `{"search": "old", "replace": "new"}`, also with `=` between names and texts.
+/// Parses `{"search": "old", "replace": "new"}`, also with `=` in place of the colons.
 fn json_edit(text: &str) -> Option<(String, String)> {
     if !text.starts_with('{') || !text.contains("search") {
         return None;

@@ -1,7 +1,7 @@
 //! Runs the cases of `fixtures/rummy/tags`: replies of a model, with the expected commands and warnings.
 //!
-//! `commands` lists fields that each command has at least; null is for a field that it has not. `warnings` lists a part of each
-//! warning. `max` is the limit of commands.
+//! `commands` lists fields that each command must have; null means that the field must be missing. `warnings` lists a part of
+//! each warning. `max` is the limit of commands.
 
 use super::parse;
 use crate::Profile;
@@ -40,7 +40,7 @@ fn replies_become_commands() {
     assert!(wrong.is_empty(), "{} cases are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Follows rummy's plugin guide, "Quickstart": `<ping/>` is the simplest invocation of a plugin's own tool.
+/// `<ping/>`, the simplest invocation of a plugin's own tool, is a command: rummy's plugin guide, "Quickstart".
 #[test]
 fn tools_of_plugins_are_commands() {
     let reply = "<ping/><pong target=\"x\">y</pong>";

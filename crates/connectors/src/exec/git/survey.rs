@@ -34,7 +34,7 @@ const MAX_FOLDERS: usize = 200_000;
 /// Maximum number of bytes of one line of errors.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// Maximum number of bytes of a `.git` file; git reads no more.
+/// Maximum number of bytes of a `.git` file; git does not read more.
 const MAX_OF_GIT_FILE: u64 = 1 << 20;
 
 /// Git's exit code for an unknown option.
