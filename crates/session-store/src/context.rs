@@ -1,4 +1,4 @@
-//! Projects session entries to the messages of a request.
+//! Projects session entries to the messages of a model request.
 //!
 //! The session is the only source: anything that is not an entry on the branch of the leaf, such as a discarded attempt, cannot
 //! become part of a request.
@@ -23,8 +23,8 @@ pub fn messages(branch: &[&Entry]) -> Vec<Message> {
     projection(branch).into_iter().flat_map(|projected| projected.messages).collect()
 }
 
-/// Returns the entries that are visible to the model: the latest compaction, then the entries it kept. The compaction itself
-/// contains the system messages that it kept.
+/// Returns the entries that are visible to the model: the latest compaction, then the entries that it kept. System messages that
+/// it kept are part of the compaction entry.
 fn visible<'a>(branch: &[&'a Entry]) -> Vec<&'a Entry> {
     let compaction = branch.iter().enumerate().rev().find_map(|(at, entry)| match &entry.body {
         Body::Compaction { first_kept_entry_id, .. } => Some((at, first_kept_entry_id)),
@@ -67,7 +67,7 @@ pub fn projection<'a>(branch: &[&'a Entry]) -> Vec<Projected<'a>> {
         .into_iter()
         .enumerate()
         .map(|(at, entry)| {
-            // A kept range may contain an older compaction, which the newer one supersedes.
+            // A kept range may contain an older compaction, which the latest one supersedes.
             let stale = at > 0 && matches!(entry.body, Body::Compaction { .. });
             let message = if stale { None } else { message_of(entry) };
             let edited = match edits.get(&entry.id) {
@@ -118,7 +118,7 @@ pub fn message_of(entry: &Entry) -> Option<Message> {
     }
 }
 
-/// Parses an ISO 8601 time to milliseconds since 1970; 0 when it is invalid.
+/// Parses an ISO 8601 time to milliseconds since 1970; 0 for an invalid time.
 fn millis(iso: &str) -> u64 {
     let time = OffsetDateTime::parse(iso, &Rfc3339).ok();
     time.and_then(|time| u64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok()).unwrap_or(0)

@@ -26,7 +26,7 @@ pub struct Header {
     /// Working directory of the session.
     #[serde(default)]
     pub cwd: String,
-    /// File that this session was forked from.
+    /// File that this session was forked from; `None` if it was not forked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_session: Option<String>,
     /// Members unknown to this version.
@@ -68,10 +68,10 @@ const BY_EXTENSION: &str = "byExtension";
 /// Member that is `true` when the authors only changed the entry.
 const IS_EDITED: &str = "isEdited";
 
-/// Author in place of an extension whose name is not recorded.
+/// Name used as the author when the extension's name is not recorded.
 pub const SOME_EXTENSION: &str = "an extension of an earlier run";
 
-/// Author of an entry that PiJS did not write. It holds no capability.
+/// Name used as the author of an entry that PiJS did not write. It has no capability.
 pub const ANOTHER_PROGRAM: &str = "another program";
 
 /// Contents of an entry.
@@ -91,7 +91,7 @@ pub enum Body {
         custom_type: String,
         /// Content for the model.
         content: Content,
-        /// Whether the message is shown to users; absent means hidden.
+        /// Whether the message is shown to the user; absent means hidden.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         display: Option<bool>,
         /// Data for extensions.
@@ -113,12 +113,12 @@ pub enum Body {
     Compaction {
         /// The summary.
         summary: String,
-        /// The first entry that the model still sees.
+        /// Id of the first entry that the model still sees.
         first_kept_entry_id: EntryId,
-        /// Tokens of the context before the compaction.
+        /// Number of tokens of the context before the compaction.
         #[serde(default)]
         tokens_before: u64,
-        /// Members unused by this version.
+        /// Members that this version does not use.
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
@@ -129,7 +129,7 @@ pub enum Body {
         from_id: String,
         /// The summary.
         summary: String,
-        /// Members unused by this version.
+        /// Members that this version does not use.
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
@@ -150,7 +150,7 @@ pub enum Body {
     /// A replacement of an earlier entry in the context.
     #[serde(rename_all = "camelCase")]
     ContextEdit {
-        /// The replaced entry.
+        /// Id of the replaced entry.
         target_id: EntryId,
         /// `{content}`, or `null` to remove the entry from the context.
         replacement: Value,
@@ -158,7 +158,7 @@ pub enum Body {
     /// A label for another entry.
     #[serde(rename_all = "camelCase")]
     Label {
-        /// The labelled entry.
+        /// Id of the labelled entry.
         target_id: EntryId,
         /// The label; `None` removes it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -193,7 +193,7 @@ impl Body {
         }
     }
 
-    /// Returns the body of a custom message, for which pi has an entry type of its own.
+    /// Returns the body of a custom message, for which pi has a separate entry type.
     pub fn of_custom(message: CustomMessage) -> Self {
         let CustomMessage { custom_type, content, display, details, timestamp: _, authors: _ } = message;
         Self::CustomMessage { custom_type, content, display, details }
@@ -201,7 +201,7 @@ impl Body {
 }
 
 impl Entry {
-    /// Marks the entry as written by another program, and drops the authors that it claims.
+    /// Marks the entry as written by another program, and removes the authors that it claims.
     pub(super) fn of_another_program(mut self) -> Self {
         self.authors = BTreeSet::from([ANOTHER_PROGRAM.to_owned()]);
         self.is_edited = false;
@@ -220,7 +220,7 @@ impl Entry {
         self.authors.contains(ANOTHER_PROGRAM)
     }
 
-    /// Returns the entry for display, members in pi's order, without members unknown to pi.
+    /// Returns the entry for display, with members in pi's order and without members that pi does not know.
     pub fn to_value(&self) -> Value {
         self.members().into()
     }

@@ -5,8 +5,8 @@ use pijs_protocol::guard;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Bytes of lines whose entries are cached. A shorter session is cached completely; of a longer one, usually the part that the
-/// model sees.
+/// Total size in bytes of the lines whose entries are cached. A shorter session is cached completely; of a longer one, usually
+/// the part that the model sees.
 pub(super) const CACHE_BYTES: u64 = 32 << 20;
 
 /// Cached entries by their index.

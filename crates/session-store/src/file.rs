@@ -1,8 +1,8 @@
 //! Opens and reads session files. Only this module and `store` touch the disk.
 //!
-//! Reading is line by line: a session within the memory limit is loaded whole, and only the index of a longer one. Lines that do
-//! not parse are skipped, as pi does, and a damaged end is moved aside before the next append. A single process at a time
-//! appends, one write for each line, with a flush at the end of a turn and before tools run.
+//! Files are read line by line. A session within the memory limit is loaded completely; of a longer one, only the index is
+//! loaded. Lines that do not parse are skipped, as pi does, and a damaged end is moved aside before the next append. Only one
+//! process at a time appends, with one write per line, and a flush at the end of a turn and before tools run.
 
 use super::SessionError;
 use super::SessionOptions;
@@ -68,10 +68,10 @@ pub(super) struct OpenedFile {
     pub(super) storage: Storage,
 }
 
-/// Reads a file and prepares appending to it; `None` when it does not exist or is empty.
+/// Reads a file and prepares appending to it; `None` if it does not exist or is empty.
 ///
-/// With `links` refused, the opened file must lie at the path that was permitted, even if folders were replaced by links in
-/// between.
+/// If `links` refuses links, the opened file must be at the permitted path, even if folders were replaced by links in the
+/// meantime.
 pub(super) fn read(
     path: &Path,
     options: &SessionOptions,
@@ -151,7 +151,7 @@ pub(super) fn read(
     Ok(Some(OpenedFile { header, entries, notices, storage }))
 }
 
-/// Checks that an opened file lies at the path that was given, for reading and for writing.
+/// Checks that the file opened for reading, and the one for writing, are at the given path.
 fn expect_no_link(path: &Path, appender: Option<&Appender>, file: &dyn VfsFile) -> Result<(), SessionError> {
     let written = appender.map_or_else(|| Ok(path.to_owned()), Appender::real_path);
     for real in [written, file.real_path(path)] {
@@ -167,16 +167,16 @@ fn expect_no_link(path: &Path, appender: Option<&Appender>, file: &dyn VfsFile) 
 /// Scan state of a file.
 struct FileScan {
     entries: EntryStore,
-    /// Invalid lines in the middle, and invalid or repeated entries.
+    /// Number of invalid lines in the middle, and of invalid or repeated entries.
     skipped: usize,
-    /// Lines after the last valid one.
+    /// Number of lines after the last valid one.
     bad: usize,
-    /// Length of the file up to the end of the last valid line.
+    /// Offset of the end of the last valid line.
     good: u64,
     ends_with_line_break: bool,
-    /// Digests that PiJS recorded for this session.
+    /// Digests that PiJS recorded for this session; `None` without records.
     recorded: Option<RecordedLines>,
-    /// Lines of another program, to which the model has not replied.
+    /// Lines of another program that the model has not replied to.
     unanswered: Vec<LineDigest>,
 }
 
@@ -185,7 +185,7 @@ struct FileScan {
 enum Author {
     /// PiJS itself.
     Own,
-    /// Another program; the model has replied since.
+    /// Another program; the model has replied since then.
     Answered,
     /// Another program; the model has not replied.
     Foreign(LineDigest),
@@ -224,7 +224,7 @@ impl FileScan {
         path: &Path,
         mut take: impl FnMut(&mut Self, &FileLine<'_>) -> bool,
     ) -> Result<(), SessionError> {
-        // A read error is fatal: damage is only assumed in data that can be read.
+        // A read error is fatal: only data that can be read is treated as damaged.
         while let Some(line) = lines.next().map_err(|error| SessionError::new(path, "read", error))? {
             if line.whole && take(self, &line) {
                 self.skipped += std::mem::take(&mut self.bad);
@@ -239,7 +239,7 @@ impl FileScan {
         Ok(())
     }
 
-    /// Parses the JSON of a line.
+    /// Parses a line as JSON.
     fn value(&self, line: &[u8]) -> Option<Value> {
         serde_json::from_slice(line).ok()
     }

@@ -7,7 +7,7 @@ use super::entry::{Body, Entry, EntryId};
 use pijs_llm::message::Message;
 use std::collections::BTreeMap;
 
-/// An entry id, without an allocation when it is one of pi's eight hexadecimal digits.
+/// An entry id. One with pi's eight hexadecimal digits needs no allocation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CompactId {
     Short(u32),
@@ -31,7 +31,7 @@ impl CompactId {
     }
 }
 
-/// Entry types that a walk along a branch distinguishes. A hint only: a line of type `message` may be invalid.
+/// Entry types that a walk along a branch distinguishes. Only a hint: a line of type `message` may be invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryKind {
     Message,
@@ -64,7 +64,7 @@ impl EntryKind {
     }
 }
 
-/// Position of an entry's line in the file, with a checksum that must match when the line is read again. The checksum detects
+/// Position of an entry's line in the file, with a checksum that is verified when the line is read again. The checksum detects
 /// accidental changes by other programs; it does not protect against forgery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LinePosition {
@@ -91,7 +91,7 @@ pub(super) struct IndexNode {
     pub(super) name: CompactId,
     pub(super) parent: Option<CompactId>,
     pub(super) kind: EntryKind,
-    /// Position in the file; `None` while the entry is not written.
+    /// Position in the file; `None` until the entry is written.
     pub(super) position: Option<LinePosition>,
     /// Whether another program wrote the entry.
     pub(super) is_foreign: bool,
@@ -119,9 +119,9 @@ pub(super) struct Index {
     pub(super) labels: BTreeMap<EntryId, String>,
     /// Name of the session from the last entry that sets it.
     pub(super) name: Option<String>,
-    /// Whether the model has replied. Only loaded entries are considered.
+    /// Whether the model has replied. Considers only loaded entries.
     pub(super) has_reply: bool,
-    /// Bytes of all written lines.
+    /// Total length of the written lines in bytes.
     pub(super) bytes: u64,
 }
 
@@ -138,7 +138,8 @@ impl Index {
         self.by_name.get(name).map(|at| *at as usize)
     }
 
-    /// Adds a node. Returns `false` when its id is taken: the first entry with an id wins, since later entries refer to that one.
+    /// Adds a node. Returns `false` if its id is taken: the first entry with an id takes precedence, because later entries refer
+    /// to it.
     pub(super) fn push(&mut self, node: IndexNode) -> bool {
         let at = u32::try_from(self.nodes.len()).expect("fewer entries than bytes that memory can hold of them");
         if self.by_name.contains_key(&node.name) {
@@ -172,7 +173,7 @@ impl Index {
         self.bytes += u64::from(position.length);
     }
 
-    /// Iterates from an entry up to its root. A cycle, possible in a file edited by hand, is walked once.
+    /// Iterates from an entry up to its root. A file edited by hand may contain a cycle, which is walked once.
     pub(super) fn upwards(&self, from: Option<usize>) -> Upwards<'_> {
         Upwards { index: self, next: from, seen: vec![0; self.nodes.len().div_ceil(64)] }
     }
@@ -181,7 +182,7 @@ impl Index {
 pub(super) struct Upwards<'a> {
     index: &'a Index,
     next: Option<usize>,
-    /// One bit for each visited entry; a set would cost more than the walk.
+    /// One bit for each visited entry; a hash set would cost more than the walk.
     seen: Vec<u64>,
 }
 

@@ -1,17 +1,17 @@
 //! Sessions in pi's format: a tree of entries in a file of JSON lines.
 //!
-//! A [`Session`] consists of the tree and its leaf; an append adds a child of the leaf and makes it the leaf. [`mod@file`] stores it
-//! by pi's rule: nothing before the first reply of the model, then all entries so far, then one line for each entry. Sessions of
-//! the real pi open here, and the reverse.
+//! A [`Session`] consists of the tree and its leaf; an append adds a child of the leaf and makes it the leaf. [`mod@file`] stores
+//! it by pi's rule: nothing before the first reply of the model, then all entries so far, then one line for each entry. Sessions
+//! of the real pi can be opened here, and vice versa.
 //!
-//! Invariants: an id is unique within its session; entries never change after they were appended; a line is written whole or not
-//! at all (a damaged end is moved aside on opening); a single process at a time writes a file; an entry that is read again equals
-//! the one first read or written, or the read fails. [`SessionRecords`] records the lines that PiJS wrote, so that text of
+//! Invariants: an id is unique within its session; entries never change after they were appended; a line is written completely or
+//! not at all (a damaged end is moved aside on opening); only one process at a time writes a file; an entry that is read again
+//! equals the one first read or written, or the read fails. [`SessionRecords`] records the lines that PiJS wrote, so that text of
 //! another program is not treated as the user's.
 //!
-//! A file of up to 32 MiB is read into memory whole. A longer one is read line by line into an index (id, parent, kind, position
-//! in the file, checksum; some hundred bytes per entry), and 32 MiB of recently read entries are cached. [`Session::entries`]
-//! yields entries one at a time and holds only one of them.
+//! A file of up to 32 MiB is read into memory completely. A longer one is read line by line into an index (id, parent, kind,
+//! position in the file, checksum; some hundred bytes per entry), and 32 MiB of recently read entries are cached.
+//! [`Session::entries`] yields entries one at a time and holds only one of them.
 
 #![warn(missing_docs)]
 
@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{EntryStore, Storage};
 
-/// Returns references to shared entries.
+/// Returns references to the entries.
 pub fn refs(entries: &[Arc<Entry>]) -> Vec<&Entry> {
     entries.iter().map(|entry| &**entry).collect()
 }
@@ -55,9 +55,9 @@ pub struct SessionOptions {
     pub ambient: Ambient,
     /// The disk with the session file.
     pub disk: Disk,
-    /// Records of the lines that PiJS wrote; without them, every line is treated as written by PiJS.
+    /// Records of the lines that PiJS wrote. Without them, every line is treated as written by PiJS.
     pub records: Option<Arc<SessionRecords>>,
-    /// Whether files are written. A replay has their names only.
+    /// Whether files are written. In a replay, sessions only have file names.
     pub is_written: bool,
 }
 
@@ -119,25 +119,25 @@ impl Session {
         session
     }
 
-    /// Opens a file, or creates a session with this path when it does not exist.
+    /// Opens a file, or creates a session with this path if it does not exist.
     ///
     /// Skips invalid lines, as pi does, moves a damaged end aside and migrates files of version 1 and 2; [`Session::notices`]
-    /// reports this.
+    /// reports these changes.
     ///
     /// # Errors
     ///
-    /// Fails when the file cannot be read, when another process writes to it, and when its first line is not a header or one of a
-    /// later version.
+    /// Fails if the file cannot be read, if another process writes to it, or if its first line is not a header or has a later
+    /// version.
     pub fn open(path: &Path, cwd: &Path, options: impl Into<SessionOptions>) -> Result<Self, SessionError> {
         Self::open_with(path, cwd, options.into(), LinkPolicy::Followed)
     }
 
-    /// Opens a file as [`Session::open`] does, without following symbolic links: for a permitted path whose folders may be
+    /// Opens a file like [`Session::open`], but without following symbolic links. For a permitted path whose folders could be
     /// replaced by links before it is opened.
     ///
     /// # Errors
     ///
-    /// Those of [`Session::open`], and when the path contains a link.
+    /// As [`Session::open`]; also fails if the path contains a link.
     pub fn open_without_links(
         path: &Path,
         cwd: &Path,
@@ -158,17 +158,17 @@ impl Session {
         Ok(session)
     }
 
-    /// Returns the options, to create a related session.
+    /// Returns the session's options, for creating a related session.
     pub fn options(&self) -> &SessionOptions {
         &self.options
     }
 
-    /// Moves the leaf to the entry that was written last, as after opening a file.
+    /// Moves the leaf to the last entry of the file, as after opening it.
     pub fn go_to_end(&mut self) {
         self.leaf = self.entries.index.len().checked_sub(1).map(|last| self.id_at(last));
     }
 
-    /// Opens the latest session in `directory`; `None` when there is none.
+    /// Opens the latest session in `directory`; `None` if there is none.
     pub fn open_latest(
         directory: &Path,
         cwd: &Path,
@@ -180,7 +180,7 @@ impl Session {
         }
     }
 
-    /// Returns the session with another id, which is part of the file name. For a new session only.
+    /// Sets another id, which is part of the file name. Only for a new session.
     #[must_use]
     pub fn with_id(mut self, id: &str) -> Self {
         id.clone_into(&mut self.header.id);
@@ -191,7 +191,7 @@ impl Session {
         self
     }
 
-    /// Copies all entries of another session into this new one, and writes them at once.
+    /// Copies all entries of another session into this new one, and writes them immediately.
     ///
     /// # Errors
     ///
@@ -221,14 +221,15 @@ impl Session {
         session
     }
 
-    /// Gives the session the path of a file.
+    /// Sets the path of the session's file.
     #[must_use]
     pub fn at_path(mut self, path: PathBuf) -> Self {
         self.storage = Storage::file(&self.options, path);
         self
     }
 
-    /// Returns whether its file exists: a conversation without a reply has none. A session in memory is treated as saved.
+    /// Returns whether the session's file exists; a conversation without a reply has no file. A session in memory counts as
+    /// saved.
     pub fn is_saved(&self) -> bool {
         match self.path() {
             Some(path) if self.options.is_written => path.exists(),
@@ -280,7 +281,7 @@ impl Session {
         self.len() == 0
     }
 
-    /// Returns the bytes of the written lines.
+    /// Returns the total length of the written lines in bytes.
     pub fn bytes(&self) -> u64 {
         self.entries.index.bytes
     }
@@ -289,8 +290,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Yields an error when an entry is not in memory and cannot be read again because the file is gone or was changed by another
-    /// program. The same applies to all methods that return entries.
+    /// Yields an error if an entry is not in memory and cannot be read again, because the file was removed or another program
+    /// changed it. The same applies to all methods that return entries.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = Result<Arc<Entry>, SessionError>> + '_ {
         self.entries_from(0)
     }
@@ -340,7 +341,7 @@ impl Session {
         self.entries.index.node(at).name.id()
     }
 
-    /// Returns the parent of the next entry.
+    /// Returns the leaf, which becomes the parent of the next entry.
     pub fn leaf(&self) -> Option<&EntryId> {
         self.leaf.as_ref()
     }
@@ -360,7 +361,7 @@ impl Session {
         self.append_whole(BTreeSet::from([extension.to_owned()]), |_| body)
     }
 
-    /// Appends an entry that these extensions wrote or changed; none stands for the user.
+    /// Appends an entry that these extensions wrote or changed; an empty set means the user.
     pub fn append_by(&mut self, authors: BTreeSet<String>, body: Body) -> Result<Arc<Entry>, SessionError> {
         self.append_whole(authors, |_| body)
     }
@@ -410,8 +411,8 @@ impl Session {
         self.append_by(authors, body)
     }
 
-    /// Appends a reply of the model, or a result of a tool or command, that these extensions changed; none stands for an
-    /// unchanged one.
+    /// Appends a reply of the model, or a result of a tool or command, that these extensions changed; an empty set means that it
+    /// is unchanged.
     pub fn append_edited(&mut self, authors: BTreeSet<String>, message: &Message) -> Result<Arc<Entry>, SessionError> {
         if authors.is_empty() {
             return self.append_message(message);

@@ -1,7 +1,7 @@
 //! Parses the index metadata of a line without building the values in the line.
 //!
-//! The parser accepts exactly the lines that serde_json and [`Entry::from_value`](super::Entry::from_value) accept: the entries
-//! of a session must not depend on whether it is long enough to be indexed.
+//! The parser accepts exactly the lines that serde_json and [`Entry::from_value`](super::Entry::from_value) accept, because the
+//! entries of a session must not depend on whether it is long enough to be indexed.
 
 use super::index::{CompactId, EntryKind};
 use serde::Deserializer;
@@ -14,11 +14,11 @@ pub(super) struct LineMetadata {
     pub(super) name: CompactId,
     pub(super) parent: Option<CompactId>,
     pub(super) kind: EntryKind,
-    /// Whether the entry describes another entry or the session, and must be parsed in full.
+    /// Whether the entry describes another entry or the session, so that it must be parsed in full.
     pub(super) describes_others: bool,
 }
 
-/// Parses a line. Fails on invalid JSON; returns `None` when the JSON is not an entry.
+/// Parses a line. Fails for invalid JSON; returns `None` if the JSON is not an entry.
 pub(super) fn line_metadata(line: &[u8]) -> Result<Option<LineMetadata>, serde_json::Error> {
     let mut text = serde_json::Deserializer::from_slice(line);
     let shape = Extract::Entry.deserialize(&mut text)?;
@@ -29,8 +29,8 @@ pub(super) fn line_metadata(line: &[u8]) -> Result<Option<LineMetadata>, serde_j
     })
 }
 
-/// Shapes that are extracted from a value. Ignored values are still validated as serde_json does: numbers must be in range and
-/// surrogates paired.
+/// Selects the part of a value that is extracted. Ignored values are still validated like in serde_json: numbers must be in range
+/// and surrogates paired.
 #[derive(Clone, Copy)]
 enum Extract {
     Nothing,
@@ -45,7 +45,7 @@ enum LineShape {
     Other,
 }
 
-/// The relevant members of an entry. The last one wins when a name is repeated.
+/// The relevant members of an entry. If a name is repeated, the last member is used.
 #[derive(Default)]
 struct Members {
     kind: Option<LineShape>,

@@ -1,18 +1,18 @@
-//! Reads the lines of a session file one at a time, so that memory holds a single line.
+//! Reads the lines of a session file one at a time, so that only one line is in memory.
 
 use std::io::{self, BufRead, BufReader, Read as _};
 
-/// Maximum length of a line of a valid entry; a longer line is treated as damage. It fits an entry of 50 MB with every character
-/// escaped.
+/// Maximum length in bytes of a valid entry's line; a longer line is treated as damage. An entry of 50 MB fits even if every
+/// character is escaped.
 const MAX_LINE_BYTES: usize = 320 << 20;
-/// Capacity of the line buffer that is kept for the next line.
+/// Maximum capacity in bytes at which the line buffer is kept for the next line.
 const KEPT_CAPACITY: usize = 1 << 20;
 
 /// A line of a file.
 pub(super) struct FileLine<'a> {
-    /// Bytes of the line with its line break.
+    /// Bytes of the line, including its line break.
     pub(super) bytes: &'a [u8],
-    /// Offset of the first byte in the file, and of the byte after the last.
+    /// Offset in the file of the first byte, and of the byte after the last.
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) line_break: bool,
@@ -32,7 +32,7 @@ impl<R: io::Read> LineReader<R> {
         Self { reader: BufReader::with_capacity(64 << 10, file), line: Vec::new(), at: 0 }
     }
 
-    /// Reads the next line; `None` at the end.
+    /// Reads the next line; `None` at the end of the file.
     pub(super) fn next(&mut self) -> io::Result<Option<FileLine<'_>>> {
         let from = self.at;
         self.line.clear();

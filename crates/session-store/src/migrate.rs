@@ -1,4 +1,4 @@
-//! Migrates sessions of earlier formats to version 3 as the real pi does.
+//! Migrates sessions of earlier formats to version 3, like the real pi.
 //!
 //! Version 1 is a list: entries have no ids, and a compaction refers to the first kept entry by its index in the file. Version 2
 //! calls the role of an extension's message `hookMessage`.

@@ -1,6 +1,6 @@
 //! Records which lines of sessions PiJS wrote, and the folders outside of the default one that contain sessions.
 //!
-//! A line of pi's format does not name its author, and extensions and other programs may write to session files. The records lie
+//! A line of pi's format does not name its author, and extensions and other programs may write to session files. The records are
 //! in a folder that extensions cannot write to (`<agentDir>/logs/sessions`):
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //! elsewhere        folders and files outside of `<agentDir>/sessions` that contain sessions, and folders of ledgers
 //! ```
 //!
-//! A digest is recorded before its line is written. A session without records opens all the same, with all entries attributed to
+//! A digest is recorded before its line is written. A session without records can still be opened, with all entries attributed to
 //! another program.
 
 use pijs_durable::{Disk, Open, Replace, VfsFile, write_all};
@@ -23,12 +23,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum size of a record file in bytes: about ten million lines.
 const MAX_RECORD_FILE_BYTES: u64 = 512 << 20;
-/// Locations that are remembered. Beyond it, missing ones are removed first, then those of agents that extensions started, then
-/// the oldest.
+/// Maximum number of remembered locations. Above it, missing ones are removed first, then those of agents that extensions
+/// started, then the oldest.
 const MAX_LOCATIONS: usize = 4096;
-/// Maximum length of a session id that serves as a file name.
+/// Maximum length in bytes of a session id that is used as a file name.
 const MAX_NAME_BYTES: usize = 128;
-/// Bytes of a record: mark, 32 hexadecimal digits, line break.
+/// Length of a record in bytes: mark, 32 hexadecimal digits, line break.
 const RECORD_BYTES: u64 = 34;
 
 /// Digest of a line without its line break.
@@ -39,12 +39,12 @@ pub(super) fn digest(line: &[u8]) -> LineDigest {
     Sha256::digest(line)[..16].try_into().expect("a SHA-256 has 32 bytes")
 }
 
-/// Recorded authors of a line.
+/// Author of a line, as recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordedAuthor {
     /// PiJS itself.
     Own,
-    /// Another program; the model has replied since.
+    /// Another program; the model has replied since then.
     Answered,
 }
 
@@ -73,7 +73,7 @@ impl RecordedLines {
 /// A location of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionLocation {
-    /// A folder: all sessions in it.
+    /// A folder, with all sessions in it.
     Folder(PathBuf),
     /// A single session file.
     File(PathBuf),
@@ -103,11 +103,11 @@ impl SessionLocation {
     }
 }
 
-/// A location in the list.
+/// A location in the stored list.
 #[derive(Debug)]
 struct RememberedLocation {
     location: SessionLocation,
-    /// Whether an agent that an extension started added it.
+    /// Whether the location was added by an agent that an extension started.
     is_agents: bool,
 }
 
@@ -132,7 +132,8 @@ impl RememberedLocation {
     }
 }
 
-/// Removes locations until half of the list is free, the user's last. An agent's run removes none of the user's that exist.
+/// Removes locations until half of the list is free, the user's last. The run of an agent removes no existing location of the
+/// user.
 fn forget(locations: &mut Vec<RememberedLocation>, is_agents_run: bool) {
     locations.retain(|known| known.location.path().symlink_metadata().is_ok());
     let mut surplus = locations.len().saturating_sub(MAX_LOCATIONS / 2);
@@ -153,7 +154,7 @@ fn forget(locations: &mut Vec<RememberedLocation>, is_agents_run: bool) {
 pub struct SessionRecords {
     disk: Disk,
     folder: PathBuf,
-    /// The default folder of sessions, which needs no record.
+    /// The default folder of sessions, which is not recorded.
     usual: PathBuf,
     locations: Mutex<Vec<RememberedLocation>>,
     /// Whether an extension started this run.
@@ -175,19 +176,19 @@ impl SessionRecords {
         }
     }
 
-    /// Marks the locations that this run adds as those of an agent that an extension started.
+    /// Marks the locations that this run adds as those of an agent started by an extension.
     #[must_use]
     pub fn of_agent(mut self, is_agents: bool) -> Self {
         self.is_agents = is_agents;
         self
     }
 
-    /// Returns the locations outside of the default folder, those of earlier runs included.
+    /// Returns the locations outside of the default folder, including those of earlier runs.
     pub fn locations(&self) -> Vec<SessionLocation> {
         self.lock().iter().map(|known| known.location.clone()).collect()
     }
 
-    /// Records a location for later runs. When the write fails, it is known in this run only.
+    /// Records a location for later runs. If it cannot be written, only this run knows it.
     pub fn remember(&self, location: SessionLocation) {
         let mut locations = self.lock();
         let is_known =
@@ -239,7 +240,7 @@ impl SessionRecords {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<RememberedLocation>> {
-        // Updates leave the list consistent even when a panic poisons the lock.
+        // Updates leave the list consistent even if a panic poisons the lock.
         self.locations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -250,7 +251,7 @@ pub(super) struct RecordWriter {
     records: std::sync::Arc<SessionRecords>,
     /// Id of the session and its open record file.
     open: Option<(String, Box<dyn VfsFile>)>,
-    /// Whether records were written and not flushed.
+    /// Whether records were written but not flushed.
     is_due: bool,
 }
 
@@ -264,7 +265,7 @@ impl RecordWriter {
         self.records.remember(SessionLocation::File(pijs_durable::without_links(file)));
     }
 
-    /// Records lines. A failed write surfaces when the session is opened again: the lines are then treated as another program's.
+    /// Records lines. If the write fails, the lines are treated as another program's when the session is opened again.
     pub(super) fn record(&mut self, session: &str, mark: RecordedAuthor, lines: impl IntoIterator<Item = LineDigest>) {
         let mark = match mark {
             RecordedAuthor::Own => '+',
@@ -278,7 +279,7 @@ impl RecordWriter {
         }
     }
 
-    /// Makes the records durable, before the lines are.
+    /// Makes the records durable. Called before the lines are made durable.
     pub(super) fn sync(&mut self) {
         if let Some((_, file)) = self.open.as_mut().filter(|_| self.is_due) {
             self.is_due = file.sync().is_err();

@@ -1,4 +1,4 @@
-//! Writes the lines of a session, and reads entries again.
+//! Writes the lines of a session, and reads back entries that are not cached.
 
 use super::SessionError;
 use super::SessionOptions;
@@ -12,9 +12,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of one write when many lines are due. A write up to this size is atomic.
+/// Maximum size in bytes of one write when many lines are due. A write up to this size is atomic.
 const PIECE: usize = 16 << 20;
-/// Maximum size of a file that is rewritten when its end cannot be trusted; the limit of an atomic replacement.
+/// Maximum size in bytes of a file that is rewritten when its end cannot be trusted; the limit of an atomic replacement.
 const MAX_REWRITTEN_BYTES: u64 = 64 << 20;
 
 /// The entries of a session: the index of all, and the cached ones.
@@ -22,17 +22,17 @@ const MAX_REWRITTEN_BYTES: u64 = 64 << 20;
 pub(super) struct EntryStore {
     pub(super) index: Index,
     cache: Mutex<EntryCache>,
-    /// Lines of another program, to which the model has not replied.
+    /// Lines of another program that the model has not replied to.
     pub(super) unanswered: Vec<LineDigest>,
 }
 
 impl EntryStore {
     fn cache(&self) -> MutexGuard<'_, EntryCache> {
-        // Updates leave the cache consistent even when a panic poisons the lock.
+        // Updates leave the cache consistent even if a panic poisons the lock.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an entry; `None` when its id is taken.
+    /// Adds an entry; `None` if its id is taken.
     pub(super) fn push(&mut self, entry: Entry, position: Option<LinePosition>) -> Option<Arc<Entry>> {
         let node = IndexNode { position, ..IndexNode::of(&entry) };
         let at = self.index.len();
@@ -69,7 +69,7 @@ fn line(entry: &Entry) -> String {
     format!("{}\n", entry.written())
 }
 
-/// The file of a session, or none.
+/// The file of a session, if it has one.
 pub(super) struct Storage {
     disk: Disk,
     path: Option<PathBuf>,
@@ -84,7 +84,7 @@ pub(super) struct Storage {
 pub(super) enum StorageState {
     /// No file yet: pi writes none for a conversation without a reply of the model.
     Waiting,
-    /// The file exists and could not be opened for writing: `good` valid bytes with `written` entries.
+    /// The file exists but is not open for writing: it has `good` valid bytes with `written` entries.
     Unopened { good: u64, line_break: bool, written: usize },
     /// The file is open for appending and has `written` entries.
     Open { appender: Appender, written: usize },
@@ -132,7 +132,7 @@ impl Storage {
         }
     }
 
-    /// Returns the file that is to be written.
+    /// Returns the path of the file to write; `None` for a session without a file.
     fn target(&self) -> Option<PathBuf> {
         self.path.clone().filter(|_| self.is_written)
     }
@@ -141,7 +141,7 @@ impl Storage {
         self.path.as_deref()
     }
 
-    /// Reads an entry at its recorded position. Fails when another program has changed the file.
+    /// Reads an entry at its recorded position. Fails if another program has changed the file.
     pub(super) fn entry(&self, node: &IndexNode) -> Result<Entry, SessionError> {
         let (Some(path), Some(position)) = (&self.path, node.position) else {
             unreachable!("an entry is evicted after it was written")
@@ -175,7 +175,7 @@ impl Storage {
         if position.holds(&line) || !guard!(SessionUnchanged) { Ok(line) } else { Err(changed(path)) }
     }
 
-    /// Writes all entries at once: for a session that starts with entries of another one.
+    /// Writes all entries immediately, for a session that starts with entries of another one.
     pub(super) fn write_all(&mut self, header: &Header, entries: &mut EntryStore) -> Result<(), SessionError> {
         let Some(path) = self.target() else { return Ok(()) };
         let failed = |error| SessionError::new(&path, "write", error);
@@ -222,8 +222,8 @@ impl Storage {
         Ok((positions, foreign))
     }
 
-    /// Records lines of another program that are copied to a new file. Copying does not change their author: lines that the model
-    /// has not replied to stay without a record, and are returned.
+    /// Records lines of another program that are copied to a new file. Copying does not change their author. Lines that the model
+    /// has not replied to are not recorded, and are returned.
     fn record_foreign(&mut self, header: &Header, entries: &EntryStore, lines: Vec<LineDigest>) -> Vec<LineDigest> {
         if entries.unanswered.is_empty() {
             self.record(header, RecordedAuthor::Answered, lines);
@@ -250,7 +250,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Updates the state after a new file with all entries was written.
+    /// Updates the state after a new file with all entries has been written.
     fn written(
         &mut self,
         appender: Appender,
@@ -266,8 +266,8 @@ impl Storage {
         positions.into_iter().enumerate().for_each(|(at, position)| entries.index.set_position(at, position));
     }
 
-    /// Writes what is due after `entries` got a new entry. After an error nothing is assumed to be written, and the next append
-    /// writes it all again.
+    /// Writes the due lines after an entry was added. After an error, all of them count as unwritten, and the next append writes
+    /// them again.
     pub(super) fn appended(&mut self, header: &Header, entries: &mut EntryStore) -> Result<(), SessionError> {
         let Some(path) = self.target() else { return Ok(()) };
         let failed = |error| SessionError::new(&path, "write", error);
@@ -340,7 +340,7 @@ impl Storage {
     }
 }
 
-/// Returns the list for an entry's line: PiJS's own lines, or those of another program.
+/// Returns the list that an entry's line belongs to: PiJS's lines, or those of another program.
 fn by_author<'a>(
     entries: &EntryStore,
     at: usize,

@@ -84,7 +84,7 @@ fn a_torn_last_line_is_removed_before_the_next_append() {
         drop(session);
         fs::remove_file(dir.path().join("s.jsonl.damaged-1")).ok();
     }
-    // The last line is valid except for its missing line break.
+    // The last line is valid, but has no line break.
     fs::write(&path, format!("{header}\n{entry}")).unwrap();
     let mut session = Session::open(&path, Path::new("/w"), ambient(1)).unwrap();
     session.append(Body::SessionInfo { name: None }).unwrap();
@@ -133,7 +133,7 @@ fn damaged_session_files_open_with_their_valid_entries() {
     let entry =
         |id: &str| format!(r#"{{"type":"session_info","id":"{id}","parentId":null,"timestamp":"t","name":"{id}"}}"#);
     let (a, b) = (entry("aaaaaaaa"), entry("bbbbbbbb"));
-    // Columns: text, entries, whether the end is moved aside, an excerpt of the notice.
+    // Columns: text, number of entries, whether the end is moved aside, an excerpt of the notice.
     for (text, entries, aside, notice) in [
         (format!("{header}\n{a}\n{b}\n"), 2, None, None),
         (format!("\u{feff}{header}\r\n{a}\r\n{b}\r\n"), 2, None, None),
@@ -158,7 +158,7 @@ fn damaged_session_files_open_with_their_valid_entries() {
         assert_eq!(kept, aside, "{text:?}");
         session.append(Body::SessionInfo { name: Some("next".into()) }).unwrap();
         drop(session);
-        // The file is repaired except for lines in the middle, which stay.
+        // The file is repaired, but invalid lines in the middle stay.
         let again = Session::open(&path, Path::new("/w"), ambient(1)).unwrap();
         assert_eq!(again.len(), entries + 1, "{text:?}");
         assert_eq!(again.name(), Some("next"));
@@ -270,7 +270,7 @@ impl pijs_durable::fault::Work for FaultTurn {
         let Ok(mut session) = Session::open(&self.path(), Path::new("/w"), ambient) else { return taken };
         for (number, last) in [(0, false), (1, true), (2, false), (3, false), (4, false), (5, true)] {
             let message = if number == 1 || number == 5 { assistant("x") } else { Message::user("y", number) };
-            // After a full disk, the refused lines are written with the next entry.
+            // After a full disk, the unwritten lines are written with the next entry.
             if session.append_message(&message).is_ok() {
                 taken.appended = session.len();
             }
@@ -368,7 +368,7 @@ fn foreign_entries_are_pending_until_the_model_replies() {
         "where it lies is remembered"
     );
 
-    // A message of the user is changed; the lines after it stay.
+    // A message of the user is changed; the following lines stay.
     let text = fs::read_to_string(&path).unwrap().replace("a wish", "a command");
     fs::write(&path, text).unwrap();
     let mut changed = open(&path);

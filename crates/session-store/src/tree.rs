@@ -18,15 +18,15 @@ pub struct BranchState {
     pub thinking: Option<String>,
     /// Model of the latest entry that sets it, even on a branch without messages.
     pub last_model: Option<(String, String)>,
-    /// Whether an extension set `last_model`.
+    /// Whether an extension made the change that set `last_model`.
     pub is_set_by_extension: bool,
     /// Thinking level of the latest entry that sets it, even on a branch without messages.
     pub last_thinking: Option<String>,
 }
 
 impl Session {
-    /// Makes an entry the leaf, so that the next append follows it; `None` moves before the first entry. Returns whether the
-    /// entry exists.
+    /// Makes an entry the leaf, so that the next append follows it; `None` moves before the first entry. Returns `false` if the
+    /// entry does not exist.
     pub fn go_to(&mut self, leaf: Option<&EntryId>) -> bool {
         if leaf.is_some_and(|leaf| self.index_of(leaf).is_none()) {
             return false;
@@ -53,8 +53,8 @@ impl Session {
         self.entries.index.upwards(from.or(self.leaf.as_ref()).and_then(|id| self.index_of(id)))
     }
 
-    /// Returns the entries from the root to `from`, or to the leaf. Loads all of them into memory; [`Session::entries`] and
-    /// [`Session::seen`] need less.
+    /// Returns the entries from the root to `from`, or to the leaf. Loads all of them into memory, unlike [`Session::entries`]
+    /// and [`Session::seen`].
     pub fn branch(&self, from: Option<&EntryId>) -> Result<Vec<Arc<Entry>>, SessionError> {
         let mut branch: Vec<_> = self.upwards(from).map(|at| self.at(at)).collect::<Result<_, _>>()?;
         branch.reverse();
@@ -84,7 +84,7 @@ impl Session {
                 break kept;
             }
         };
-        // A compaction that kept nothing names an entry that is not on this branch.
+        // A compaction that kept no entry names one that is not on this branch.
         if let Some(kept) = kept.and_then(|kept| self.entries.index.find(&kept)) {
             let mut above = Vec::new();
             let mut is_above = false;
@@ -109,7 +109,7 @@ impl Session {
         self.upwards(Some(b)).find(|at| a.contains(at)).map(|at| self.id_at(at))
     }
 
-    /// Returns the entries below `above`, or below the root, down to and including `from`.
+    /// Returns the entries below `above` (`None`: below the root), down to and including `from`.
     pub fn below(&self, above: Option<&EntryId>, from: &EntryId) -> Result<Vec<Arc<Entry>>, SessionError> {
         let above = above.and_then(|id| self.index_of(id));
         let mut below = Vec::new();
@@ -153,8 +153,8 @@ impl Session {
     }
 
     /// Returns the authors of entries that the model has not replied to yet. `true`: the author added a message or a summary;
-    /// `false`: it only edited one. Changes of a reply or a result, and verdicts, are not included. Lines of another program count
-    /// as unread wherever they are in the session, since no user has seen them.
+    /// `false`: it only edited one. Changes of a reply or a result, and verdicts, are not included. Lines of another program
+    /// count as unread wherever they are in the session, because no user has seen them.
     pub fn pending_authors(&self) -> Result<BTreeMap<String, bool>, SessionError> {
         let mut found = BTreeMap::new();
         if !self.entries.unanswered.is_empty() {
@@ -192,7 +192,7 @@ impl Session {
         &self.entries.index.labels
     }
 
-    /// Creates an empty session in the same folder, or in memory like this one.
+    /// Creates an empty session in the same folder; in memory if this one is.
     pub fn sibling(&self, parent_session: Option<String>) -> Self {
         let cwd = Path::new(&self.header.cwd);
         let mut session = match self.path().and_then(Path::parent) {
@@ -207,7 +207,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Fails when the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn branched(&self, leaf: &EntryId) -> Result<Self, SessionError> {
         let mut session = self.sibling(self.path().map(|path| path.display().to_string()));
         let mut replaced: BTreeMap<EntryId, EntryId> = BTreeMap::new();
