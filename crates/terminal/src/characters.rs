@@ -32,7 +32,7 @@ pub fn hidden(text: &str) -> impl Iterator<Item = HiddenCharacter> + '_ {
 /// Zero-width joiner.
 pub(crate) const ZWJ: char = '\u{200d}';
 
-/// Variation selector 16, which requests emoji presentation of the character before it.
+/// Variation selector 16, which requests the emoji form of the preceding character.
 pub(crate) const EMOJI_STYLE: char = '\u{fe0f}';
 
 /// Returns whether a character is a control: C0, C1 or DEL.
@@ -57,7 +57,7 @@ pub(crate) fn is_hidden(c: char) -> bool {
         | '\u{2800}'                  // blank Braille pattern
         | '\u{fff0}'..='\u{fffb}'
         | '\u{feff}'
-        | '\u{fe00}'..='\u{fe0e}'     // variation selectors; emoji style (fe0f) stays behind a pictograph
+        | '\u{fe00}'..='\u{fe0e}'     // variation selectors; emoji style (fe0f) is kept after a pictograph
         | '\u{110bd}' | '\u{110cd}'
         | '\u{13430}'..='\u{1343f}'
         | '\u{1bca0}'..='\u{1bca3}'

@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthChar;
 
 /// Replacement of a tab, whose width would depend on its column.
 const TAB: &str = "   ";
-/// Bytes of style sequences in one line.
+/// Maximum length of the style sequences in one line, in bytes.
 const MAX_STYLE_BYTES: usize = 1 << 16;
 
 /// A piece of a line: a style sequence or a grapheme cluster.
@@ -18,7 +18,7 @@ struct LinePiece<'a> {
     columns: usize,
 }
 
-/// Returns whether a character is a regional indicator, one letter of a flag.
+/// Returns whether a character is a regional indicator, one of the two letters of a flag.
 fn is_flag(c: char) -> bool {
     matches!(c, '\u{1f1e6}'..='\u{1f1ff}')
 }
@@ -68,7 +68,7 @@ pub fn width(line: &str) -> usize {
     pieces(line).map(|piece| piece.columns).sum()
 }
 
-/// Returns the byte offsets at which a cursor can stand: the start, and the end of each grapheme cluster.
+/// Returns the byte offsets at which a cursor can be placed: the start, and the end of each grapheme cluster.
 #[must_use]
 pub fn boundaries(text: &str) -> Vec<usize> {
     let behind = pieces(text).scan(0, |at, piece| {
@@ -97,7 +97,7 @@ pub fn boundary_before(text: &str, at: usize) -> usize {
     last
 }
 
-/// Returns the first of the [`boundaries`] after `at`, which is a boundary itself, or the end.
+/// Returns the first of the [`boundaries`] after `at`, which must be a boundary, or the end of the text.
 #[must_use]
 pub fn boundary_behind(text: &str, at: usize) -> usize {
     at + pieces(&text[at..]).next().map_or(0, |piece| piece.text.len())
@@ -117,10 +117,10 @@ pub fn boundary_at(line: &str, columns: usize) -> usize {
     at
 }
 
-/// Makes one line of at most `columns` from unsanitised text; a longer one ends with `…`.
+/// Converts unsanitised text to one line of at most `columns`; a longer one is cut and ends with `…`.
 #[must_use]
 pub fn clamp(text: &str, columns: usize) -> String {
-    // Style sequences have no width, so the input is bounded in bytes as well.
+    // Style sequences have no width, so the length in bytes is limited as well.
     let longest = columns.saturating_mul(64).saturating_add(MAX_STYLE_BYTES);
     let line = text.lines().next().unwrap_or_default();
     let line = line[..line.floor_char_boundary(longest)].replace('\t', TAB);
@@ -135,10 +135,11 @@ pub fn clamp(text: &str, columns: usize) -> String {
     format!("{}…", slice(&whole, 0, columns - 1))
 }
 
-/// Returns the columns `from..to` of a line with the styles that apply to them. A wide character that is cut becomes blanks.
+/// Returns the columns `from..to` of a line with the styles that apply to them. A wide character that is cut is replaced by
+/// blanks.
 ///
-/// The styles at the end stay on. Sequences without visible text are reduced to the styles in effect, so that repeated slicing
-/// does not accumulate sequences.
+/// The styles at the end are not reset. Sequences without visible text are reduced to the styles in effect, so that repeated
+/// slicing does not accumulate sequences.
 #[must_use]
 pub fn slice(line: &str, from: usize, to: usize) -> String {
     let mut out = String::new();
@@ -170,7 +171,7 @@ pub fn slice(line: &str, from: usize, to: usize) -> String {
     out
 }
 
-/// Returns a line of exactly `columns`: cut, or padded with blanks. Its styles end with it.
+/// Returns a line of exactly `columns`: cut, or padded with blanks. Its styles are reset at the end.
 #[must_use]
 pub fn fit(line: &str, columns: usize) -> String {
     let mut out = slice(line, 0, columns);
@@ -189,7 +190,7 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     clean.split('\n').flat_map(|line| wrap_line(line, columns)).collect()
 }
 
-/// Wraps a clean line into lines of at most `columns`. Styles stay, and end with each line.
+/// Wraps a clean line into lines of at most `columns`. Styles are kept, and reset at the end of each line.
 #[must_use]
 pub fn wrap_styled(line: &str, columns: usize) -> Vec<String> {
     let lines = wrap_line(line, columns.max(1));
@@ -211,7 +212,7 @@ fn wrap_line(line: &str, columns: usize) -> Vec<String> {
     // Offset after the last blank of this line, and the width up to it.
     let mut blank: Option<(usize, usize)> = None;
     for piece in pieces(line) {
-        // A word that is longer than a line is broken again.
+        // A word longer than a line is broken again.
         while wide + piece.columns > columns && at > start {
             let (end, kept) = blank.take().unwrap_or((at, wide));
             lines.push(line[start..end].trim_end_matches(' ').to_owned());

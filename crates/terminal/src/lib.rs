@@ -1,14 +1,14 @@
 //! Sanitises text of unknown origin for terminals: text of an extension, a model, a package, a registry or a file.
 //!
-//! A sanitiser on top of a parser ([`vte`]), since removing escape sequences by pattern leaves gaps. It keeps printable
-//! characters, line feeds, tabs and a subset of SGR (colours, bold, dim, italic, underline, inverse, strike-through), and
-//! drops everything else a terminal would act on or hide: all other escape sequences, C0 and C1 controls, bidirectional
-//! controls, tag characters, invisible characters (a zero-width joiner stays between emoji), and more than a few marks on
-//! one character. Styles that are still on at the end are switched off, so nothing spills into what follows.
+//! The sanitiser is based on a parser ([`vte`]), because removing escape sequences by pattern leaves gaps. It keeps printable
+//! characters, line feeds, tabs and a subset of SGR (colours, bold, dim, italic, underline, inverse, strike-through), and drops
+//! everything else a terminal would act on or hide: all other escape sequences, C0 and C1 controls, bidirectional controls, tag
+//! characters, invisible characters (a zero-width joiner stays between emoji), and more than a few marks on one character. Styles
+//! that are still on at the end are reset, so that they do not affect later output.
 //!
-//! [`text`] sanitises several lines, [`line()`] makes one line of them, [`Stream`] takes text that arrives in pieces, and [`hidden`] finds
-//! characters that a reader of source code does not see. [`Limits`] bound width and lines. [`layout`] arranges sanitised text in
-//! columns, and [`markdown`] renders a reply as styled lines.
+//! [`text`] sanitises several lines, [`line()`] joins them to one line, [`Stream`] sanitises text that arrives in pieces, and
+//! [`hidden`] finds characters that a reader of source code does not see. [`Limits`] bound width and number of lines. [`layout`]
+//! arranges sanitised text in columns, and [`markdown`] renders a reply as styled lines.
 //!
 //! ```
 //! assert_eq!(pijs_terminal::text("a\u{1b}]0;title\u{7}b\u{202e}c"), "abc");
@@ -16,8 +16,8 @@
 //! assert_eq!(pijs_terminal::line("two\nlines"), "two lines");
 //! ```
 //!
-//! Everything written to stderr passes through this crate, and so does stdout when it is a terminal. A program that reads stdout gets
-//! the bytes unchanged.
+//! Everything written to stderr passes through this crate, and so does stdout if it is a terminal. A program that reads stdout
+//! gets the bytes unchanged.
 
 #![warn(missing_docs)]
 #![warn(clippy::disallowed_methods)]
@@ -56,8 +56,8 @@ pub fn line(text: &str) -> String {
     clean.trim_end_matches('\n').replace(['\n', '\t'], " ")
 }
 
-/// Escapes the control and invisible characters of JSON text as `\uXXXX`. The parsed values stay the same, and each line ends at
-/// its line feed whichever other characters a reader treats as line ends.
+/// Escapes the control and invisible characters of JSON text as `\uXXXX`. The parsed values stay the same, and each line ends
+/// only at its line feed, even if a reader treats other characters as line ends.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     let acts = |c: char| !c.is_ascii() && (characters::is_control(c) || characters::is_hidden(c)) || c == '\u{7f}';
@@ -78,7 +78,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Sanitises text and removes its styles: for output with a fixed look, such as a permission prompt.
+/// Sanitises text and removes its styles, for output with a fixed appearance, such as a permission prompt.
 #[must_use]
 pub fn plain(text: &str) -> String {
     within(text, Limits { styles: false, ..Limits::default() })

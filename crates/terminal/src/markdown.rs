@@ -1,7 +1,7 @@
 //! Renders Markdown, such as a reply of a model, as styled lines.
 //!
-//! The text is sanitised before it is parsed, so all style sequences in the lines are this module's. Constructs that a terminal
-//! cannot show stay source text: HTML as text, an image as its description and address.
+//! The text is sanitised before it is parsed, so all style sequences in the lines come from this module. Constructs that a
+//! terminal cannot show are written as text: HTML unchanged, an image as its description and address.
 //!
 //! ```
 //! let lines = pijs_terminal::markdown::lines("# Title\n\n- one\n- *two*", 20);
@@ -34,9 +34,9 @@ const BULLET: &str = "\u{1b}[36m";
 /// Maximum width of a horizontal rule in columns.
 const RULE: usize = 80;
 /// Maximum nesting that is indented; deeper blocks have this indentation. The text determines the nesting, and without a limit
-/// each line would be as long as the nesting is deep.
+/// the length of each line would grow with it.
 const MAX_DEPTH: usize = 12;
-/// Maximum length of a link text that is searched for the address of the link.
+/// Maximum length in bytes of a link text that is searched for the link's address.
 const MAX_LINK_TEXT: usize = 1 << 12;
 
 fn deepest() -> usize {
@@ -57,7 +57,7 @@ pub fn lines(text: &str, columns: usize) -> Vec<String> {
 
 /// Prefix of the lines of a nested block.
 struct BlockMargin {
-    /// Prefix of the first line, until it is written.
+    /// Prefix of the first line; `None` once it is written.
     first: Option<String>,
     rest: String,
 }
@@ -69,7 +69,7 @@ struct PageBuilder {
     /// The line being collected, with its styles.
     inline: String,
     styles: Styles,
-    /// Next numbers of the open lists; `None` for a bullet list.
+    /// Next number of each open list; `None` for a bullet list.
     lists: Vec<Option<u64>>,
     /// Addresses of open links and images, with the offset of their text.
     links: Vec<(String, usize)>,
@@ -111,7 +111,7 @@ impl PageBuilder {
                 }
             }
             Event::FootnoteReference(name) => self.styled(FAINT, &format!("[{name}]")),
-            // A soft break is shown as a line break, since models use it as one.
+            // A soft break is shown as a line break, because models use it as one.
             Event::SoftBreak | Event::HardBreak => self.break_line(),
             Event::Rule => {
                 self.separate();
@@ -204,7 +204,7 @@ impl PageBuilder {
             }
             TagEnd::Item => {
                 self.flush();
-                // An empty item still has its marker.
+                // Even an empty item shows its marker.
                 if self.margins.last().is_some_and(|margin| margin.first.is_some()) {
                     self.write("");
                 }
@@ -244,7 +244,7 @@ impl PageBuilder {
         if self.is_deep()
             && let Some(outer) = self.margins.last_mut()
         {
-            // Of nested items that begin on one line, only the innermost has a marker.
+            // If nested items begin on one line, only the innermost shows a marker.
             outer.first = None;
         }
         self.margins.push(BlockMargin { first: Some(format!("{BULLET}{mark}{RESET}")), rest });
@@ -263,7 +263,7 @@ impl PageBuilder {
         self.close();
         let Some((address, began)) = self.links.pop() else { return };
         let shown = self.inline.get(began..).unwrap_or_default();
-        // The text of the link already contains the address.
+        // The link text already contains the address.
         if !address.is_empty() && (shown.len() > MAX_LINK_TEXT || !shown.contains(&address)) {
             self.styled(FAINT, &format!(" ({address})"));
         }
@@ -320,7 +320,7 @@ impl PageBuilder {
         outer.iter_mut().chain(deep.last_mut())
     }
 
-    /// Returns the columns left by the margins.
+    /// Returns the number of columns that the margins leave.
     fn columns_left(&mut self) -> usize {
         let taken: usize = self.shown().map(|margin| width(&margin.rest)).sum();
         self.columns.saturating_sub(taken).max(1)
@@ -338,14 +338,14 @@ impl PageBuilder {
     fn separate(&mut self) {
         self.flush();
         if std::mem::take(&mut self.is_apart) && !self.lines.is_empty() {
-            // In a quote the bar continues; the trailing blanks of a list are removed.
+            // In a quote the bar continues; trailing blanks of a list are removed.
             let margin: String = self.shown().map(|margin| margin.rest.as_str()).collect();
             self.lines.push(margin.trim_end().to_owned());
         }
     }
 
     fn finish(mut self) -> Vec<String> {
-        // A code block that is still open is shown as far as it has arrived.
+        // An incomplete code block is shown as far as it has arrived.
         if self.code.is_some() {
             self.end_code();
         }

@@ -1,11 +1,11 @@
 //! The supported subset of SGR (Select Graphic Rendition) sequences.
 
-/// Parameters of one sequence that are parsed.
+/// Maximum number of parameters of one sequence that are parsed.
 const MAX_PARAMETERS: usize = 32;
-/// Resets all styles.
+/// Sequence that resets all styles.
 const RESET: &str = "\u{1b}[0m";
 
-/// Rewrites the parameters of one `CSI ... m` to the supported ones. `None` when none is left.
+/// Reduces the parameters of one `CSI ... m` to the supported ones; `None` if none remains.
 ///
 /// `parameters` are groups separated by colons: `38:2::1:2:3` is one group of six.
 pub(crate) fn keep(parameters: &[Vec<u16>]) -> Option<String> {
@@ -44,13 +44,13 @@ fn is_plain(number: u16) -> bool {
     matches!(number, 0..=4 | 7 | 9 | 21..=24 | 27 | 29 | 30..=37 | 39 | 40..=47 | 49 | 90..=97 | 100..=107)
 }
 
-/// Parses `5;N` or `2;R;G;B`. Returns the number of parameters, and the colour if it is valid.
+/// Parses `5;N` or `2;R;G;B`. Returns the number of consumed parameters, and the colour if it is valid.
 fn colour(rest: &[Vec<u16>]) -> (usize, Option<String>) {
     let number = |at: usize| rest.get(at).and_then(|group| group.first()).copied();
     match number(0) {
         Some(5) => (2, number(1).filter(|n| *n < 256).map(|n| format!("5;{n}"))),
         Some(2) => {
-            // The form with colons may have an empty colour space first.
+            // In the form with colons, an empty colour space may come first.
             let from = usize::from(rest.len() == 5);
             let parts: Vec<u16> = (1 + from..4 + from).filter_map(number).filter(|n| *n < 256).collect();
             let colour = (parts.len() == 3).then(|| format!("2;{};{};{}", parts[0], parts[1], parts[2]));
@@ -65,8 +65,8 @@ pub(crate) fn resets(sequence: &str) -> bool {
     sequence == RESET
 }
 
-/// The style sequences in effect, without those that later ones override. There is at most one for each attribute, however many
-/// were written.
+/// The style sequences in effect, without those that later ones override. At most one is kept per attribute, however many were
+/// written.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveStyles<'a> {
     /// Whether a reset precedes the sequences.
@@ -111,7 +111,7 @@ impl<'a> ActiveStyles<'a> {
     }
 }
 
-/// Effect of a sequence: whether it resets, and the attributes that it sets.
+/// Effect of a sequence: whether it resets all styles, and the attributes that it sets.
 struct StyleEffect {
     resets: bool,
     attributes: u16,
@@ -134,8 +134,8 @@ fn effect_of(sequence: &str) -> StyleEffect {
     effect
 }
 
-/// Returns the attribute of a parameter as a bit. 22 ends both bold and dim; the two have bits of their own since both can be
-/// active.
+/// Returns the attribute of a parameter as a bit. Parameter 22 ends both bold and dim, which have separate bits because both can
+/// be active.
 fn attribute(number: u16) -> u16 {
     match number {
         1 => 1,

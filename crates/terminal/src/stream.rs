@@ -6,17 +6,17 @@ use pijs_protocol::guard;
 use unicode_width::UnicodeWidthChar;
 use vte::{Params, Parser, Perform};
 
-/// Combining marks of one character: real scripts need a few, "zalgo" text has hundreds.
+/// Maximum number of combining marks on one character: real scripts need a few, "zalgo" text has hundreds.
 const MAX_MARKS: usize = 4;
 /// Distance of tab stops in columns.
 const TAB: usize = 8;
 
-/// Limits of the shown text.
+/// Limits of the displayed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Columns of a line; the rest becomes `…`.
+    /// Maximum number of columns of a line; the rest of a longer line is replaced by `…`.
     pub columns: usize,
-    /// Lines; a last line counts the omitted ones.
+    /// Maximum number of lines; a final line states the number of omitted ones.
     pub lines: usize,
     /// Whether colours and other styles are kept.
     pub styles: bool,
@@ -31,7 +31,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns no limits: for a reply of the model, which may have any length.
+    /// Returns unlimited sizes, for a reply of the model, which may have any length.
     #[must_use]
     pub const fn unbounded() -> Self {
         Self { columns: usize::MAX, lines: usize::MAX, styles: true }
@@ -44,7 +44,7 @@ impl Limits {
     }
 }
 
-/// A sanitiser with the state between pieces.
+/// A sanitiser that keeps its state between pieces.
 #[derive(Default)]
 pub struct Stream {
     parser: Parser,
@@ -60,7 +60,7 @@ struct StreamState {
     styled: bool,
     marks: usize,
     before: Option<char>,
-    /// Whether a zero-width joiner is pending: it is kept only before a pictograph.
+    /// Whether a zero-width joiner is pending. It is kept only before a pictograph.
     joiner: bool,
 }
 
@@ -135,7 +135,7 @@ impl Cleaner<'_> {
 impl Perform for Cleaner<'_> {
     fn print(&mut self, c: char) {
         let before = self.state.before.replace(c);
-        // A variation selector alone is invisible.
+        // A variation selector alone would be invisible.
         if std::mem::take(&mut self.state.joiner) && is_pictograph(c) && c != EMOJI_STYLE {
             self.show(ZWJ, 0);
         }
@@ -145,7 +145,7 @@ impl Perform for Cleaner<'_> {
                 self.show(c, 0);
             }
             EMOJI_STYLE => {}
-            // vte reports invalid UTF-8 with this character; a `str` contains it only literally.
+            // vte reports invalid UTF-8 with this character; in a `str` it can only be literal.
             c if is_control(c) || is_hidden(c) => {}
             c => match c.width().unwrap_or(0) {
                 0 => {

@@ -1,11 +1,11 @@
 //! Helpers that the tests of several crates share; crates use it as a development dependency only.
 //!
 //! - [`fixture`] names a file or folder of `fixtures/`.
-//! - [`updates_expected`] says whether a run writes expected output instead of comparing with it.
+//! - [`updates_expected`] returns whether a run writes expected output instead of comparing with it.
 //! - [`registry`] is an npm registry on loopback.
 //! - `rule_oracle` (feature `rule-oracle`) compares streamed rules with oh-my-pi's answers.
 //!
-//! A helper moves here when the tests of a second crate need it; until then it stays in the `tests/support` of the first.
+//! A helper moves here when the tests of a second crate need it; until then it stays in the first crate's `tests/support`.
 
 pub mod registry;
 #[cfg(feature = "rule-oracle")]
@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 ///
 /// # Panics
 ///
-/// Panics when it does not exist; `fixtures/README.md` lists the folders.
+/// Panics if it does not exist; `fixtures/README.md` lists the folders.
 pub fn fixture(path: &str) -> PathBuf {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
     fixtures.join(path).canonicalize().unwrap_or_else(|error| panic!("fixtures/{path}: {error}"))
 }
 
-/// Returns whether `INSTA_UPDATE=always` is set: tests then write the expected output that PiJS generates, as insta's snapshots
-/// do. Output that was captured from another program (`fixtures/README.md` lists it) is never written by a test.
+/// Returns whether `INSTA_UPDATE=always` is set: tests then write the expected output that PiJS generates, like insta's
+/// snapshots.
 ///
-/// Output that was captured from another program (`fixtures/README.md` says which) is never written by a test.
+/// Output that was captured from another program (`fixtures/README.md` lists it) is never written by a test.
 pub fn updates_expected() -> bool {
     std::env::var("INSTA_UPDATE").is_ok_and(|value| value == "always")
 }

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Reply to a request for a path.
+/// Reply to requests for a path.
 #[derive(Clone)]
 pub enum Reply {
     Body {
@@ -18,7 +18,7 @@ pub enum Reply {
     },
     Redirect(String),
     Status(u16),
-    /// Takes the request and never answers; the connection stays open until the registry is dropped.
+    /// Reads the request and never answers; the connection stays open until the registry is dropped.
     Silence,
 }
 
@@ -30,7 +30,7 @@ struct State {
     silent: Vec<TcpStream>,
 }
 
-/// One request that was received.
+/// A request that was received.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub path: String,
@@ -93,7 +93,7 @@ impl Registry {
         self.publish(manifest, &[("index.ts", "export default () => {};\n")]);
     }
 
-    /// Publishes any bytes as the tarball; `change` edits what the registry says about it.
+    /// Publishes arbitrary bytes as a tarball; `change` edits the registry's metadata about it.
     pub fn publish_tarball(&self, manifest: &Value, tarball: &[u8], change: impl FnOnce(&mut Map<String, Value>)) {
         let (name, version) = (text(manifest, "name"), text(manifest, "version"));
         let path = format!("/{name}/-/{}-{version}.tgz", name.rsplit('/').next().expect("a part"));
@@ -132,7 +132,7 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // Wakes the thread, which finds the server dropped and ends.
+        // Wakes the thread, which sees that the server was dropped and ends.
         self.state = Arc::default();
         let _ = TcpStream::connect(self.address);
     }

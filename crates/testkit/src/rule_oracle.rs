@@ -1,8 +1,8 @@
-//! The cases of `fixtures/rules/oracle`, and the comparison of our answers with oh-my-pi's.
+//! Runs the cases of `fixtures/rules/oracle` and compares the results with oh-my-pi's.
 //!
-//! A rule has to fire at the delta at which oh-my-pi's matching first allows it (`first`), and a session has to be interrupted there,
-//! with the same rules (`live`). Where oh-my-pi is wrong, `deviations.toml` has our answer and the reason; an entry that is not
-//! needed any more fails.
+//! A rule has to fire at the delta at which oh-my-pi's matching first allows it (`first`), and a session has to be interrupted
+//! there, with the same rules (`live`). Where oh-my-pi is wrong, `deviations.toml` contains the result of PiJS and the reason; an
+//! unnecessary entry is an error.
 
 use pijs_rules::file::{self, Format};
 use pijs_rules::{
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// For each rule, the delta at which it first fires; the number of deltas stands for the end of the call.
+/// Delta at which each rule first fires. The number of deltas denotes the end of the call.
 type First = BTreeMap<String, usize>;
 
 #[derive(Deserialize)]
@@ -74,7 +74,7 @@ struct LiveMessage {
 #[derive(Deserialize)]
 struct Deviation {
     case: String,
-    /// Our result for all rules.
+    /// Expected delta of each rule.
     first: First,
     reason: String,
 }
@@ -114,8 +114,8 @@ pub fn load(folder: &Path, origin: Origin) -> Vec<Rule> {
 }
 
 impl Suite {
-    /// Reads the cases. oh-my-pi's bundled rules are not part of this repository; cases about them run only if `bundled` provides
-    /// them.
+    /// Reads the cases. oh-my-pi's bundled rules are not part of this repository; cases about these rules run only if `bundled`
+    /// provides the rules.
     pub fn new(bundled: Option<Vec<Rule>>) -> Self {
         let read =
             |name: &str| fs::read_to_string(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -208,7 +208,7 @@ impl Suite {
         RuleEngine::new(self.rules.clone(), settings, options)
     }
 
-    /// Reads a whole message, and continues after rules that fire.
+    /// Reads a whole message, continuing after rules fire.
     fn first(&self, case: &Case, message: &Message) -> First {
         let mut settings = self.settings(case);
         settings.interrupt_mode = InterruptMode::Always;
@@ -226,7 +226,7 @@ impl Suite {
     }
 
     /// Reads a message as a session does. oh-my-pi parses arguments rarely, so it may interrupt later; it also interrupts on raw
-    /// JSON, which its recorded results mark.
+    /// JSON, which is marked in its recorded results.
     fn check_live(&self, case: &Case, expected: &ExpectedCase, first: &First) -> Result<(), String> {
         let Live::One(theirs) = &expected.live else { return Err("has an answer for several turns".to_owned()) };
         let message = case.message.as_ref().ok_or("has no message")?;

@@ -4,12 +4,12 @@
 #[derive(Default)]
 pub(super) struct Styles {
     open: Vec<&'static str>,
-    /// Active styles with their nesting counts, in the order in which they began.
+    /// Active styles with their nesting counts, in the order in which they were opened.
     held: Vec<(&'static str, usize)>,
 }
 
 impl Styles {
-    /// Opens a style; returns whether it was inactive before.
+    /// Opens a style. Returns whether it was inactive before.
     pub(super) fn push(&mut self, style: &'static str) -> bool {
         self.open.push(style);
         match self.held.iter_mut().find(|(held, _)| *held == style) {
@@ -24,7 +24,7 @@ impl Styles {
         }
     }
 
-    /// Closes the innermost style; returns whether it is inactive now.
+    /// Closes the innermost style. Returns whether it is inactive now.
     pub(super) fn pop(&mut self) -> bool {
         let Some(style) = self.open.pop() else { return false };
         let before = self.held.len();

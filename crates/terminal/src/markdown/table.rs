@@ -1,10 +1,10 @@
-//! Lays out tables: columns as wide as their content, narrower when the screen requires it.
+//! Lays out tables: columns are as wide as their content, or narrower if the screen requires it.
 
 use super::{FAINT, RESET, STRONG};
 use crate::layout::{fit, width, wrap_styled};
 use pulldown_cmark::Alignment;
 
-/// Narrowest readable column.
+/// Minimum readable width of a column.
 const NARROWEST: usize = 3;
 
 /// A table during parsing.
@@ -28,7 +28,7 @@ impl TableBuilder {
         }
     }
 
-    /// Renders the table in at most `columns`. When even the narrowest columns do not fit, writes each cell on its own line.
+    /// Renders the table in at most `columns`. If even the narrowest columns do not fit, writes each cell on a separate line.
     pub(super) fn lines(self, columns: usize) -> Vec<String> {
         let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         // Each cell has a blank on both sides and a bar before it; another bar ends the row.
