@@ -1,9 +1,8 @@
 //! A queue through which other threads complete work for a loop (I4).
 //!
 //! A connector's future ends on some thread of the driver's runtime and pushes into a [`CompletionSink`]. The loop's
-//! own thread awaits [`CompletionQueue::ready`], drains, and hands the values to `TickLoop::tick` as arrivals. The
-//! order of pushes is the order of arrivals: values of one producer never overtake each other, values of several
-//! interleave as their pushes did.
+//! own thread awaits [`CompletionQueue::ready`], drains, and passes the values to `TickLoop::tick` as arrivals. Values
+//! arrive in the order of their pushes, so those of one producer never overtake each other.
 //!
 //! Invariants: a value is drained exactly once, and a consumer that got *pending* is woken by the next
 //! push after that. `tests/loom.rs` tests every interleaving of both sides.
@@ -45,16 +44,16 @@ pub struct CompletionSink<T> {
 }
 
 impl<T> CompletionSink<T> {
-    /// Adds a value and wakes the loop. Blocks at most for the time of another push or a drain.
+    /// Adds a value and wakes the loop. Blocks for at most the time of another push or a drain.
     ///
-    /// Drops the value when the queue is dropped, because its realm has ended.
+    /// If the queue was dropped, because its realm has ended, the value is dropped.
     pub fn push(&self, value: T) {
         let waker = {
             let mut shared = lock(&self.shared);
             shared.values.push(value);
             shared.waker.take()
         };
-        // Outside the lock, because waking may run the consumer on this thread.
+        // Called outside the lock, because waking may run the consumer on this thread.
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -84,9 +83,9 @@ impl<T> CompletionQueue<T> {
         std::mem::take(&mut lock(&self.shared).values)
     }
 
-    /// Returns ready when there is a value; otherwise the next push wakes the task.
+    /// Returns ready if there is a value; otherwise the next push wakes the task.
     ///
-    /// Stays pending when every sink is dropped: a loop without hostcalls in flight still has timers and events.
+    /// Stays pending even if every sink was dropped: a loop without hostcalls in flight still has timers and events.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut shared = lock(&self.shared);
         if !shared.values.is_empty() {

@@ -1,24 +1,24 @@
 //! Seeded randomness of a realm: numbers for `Math.random`, bytes for `crypto`.
 //!
-//! The only randomness a realm sees. The driver picks the seed (from the operating system in production, from the
-//! tape or a scenario otherwise) and the same seed gives the same draws.
+//! This is the only source of randomness in a realm. The driver picks the seed (from the operating system in production,
+//! otherwise from a tape or a scenario), and the same seed gives the same draws.
 //!
 //! # How the seed is used
 //!
 //! Numbers and bytes are two independent streams, so drawing from one never shifts the other.
 //!
-//! - **Numbers** come from mulberry32, the generator the reference recordings use. A seed below 2^32 is its state as
-//!   it stands, so that a recording made with `random: 1` has the same numbers here. A larger seed goes through
-//!   ChaCha20 first (stream 1, its first four bytes, little-endian): mulberry32 gives its state away, and that must
-//!   tell nothing about the bytes.
-//! - **Bytes** are ChaCha20's stream 0 under a key of the seed (little-endian) and a label. They are as hard to guess
-//!   as the seed is; `fill` of one length and two fills that add up to it give the same bytes.
+//! - **Numbers** come from mulberry32, the generator the reference recordings use. A seed below 2^32 is the
+//!   generator's initial state, so that a recording made with `random: 1` has the same numbers here. A larger seed is first
+//!   passed through ChaCha20 (stream 1, its first four bytes, little-endian): the output of mulberry32 reveals its state, which
+//!   must reveal nothing about the bytes.
+//! - **Bytes** are ChaCha20's stream 0 under a key that consists of the seed (little-endian) and a label. They are as hard to
+//!   guess as the seed. One `fill` gives the same bytes as two fills whose lengths add up to its length.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use std::fmt;
 
-/// Distinguishes these keys from other uses of a session's seed. Together with the seed it fills ChaCha's 32-byte key.
+/// Distinguishes the key from other uses of a session's seed. Together with the seed it fills ChaCha's 32-byte key.
 const KEY_LABEL: &[u8; 24] = b"pijs realm entropy, v1\0\0";
 
 /// The random generator of a realm.
@@ -38,7 +38,7 @@ pub struct Entropy {
     /// State of mulberry32.
     numbers: u32,
     bytes: ChaCha20Rng,
-    /// Current block of the byte stream; `used` bytes of it are consumed.
+    /// Current block of the byte stream, of which `used` bytes are consumed.
     block: [u8; BLOCK],
     used: usize,
 }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_do_not_depend_on_how_they_are_asked_for() {
+    fn bytes_do_not_depend_on_how_they_are_requested() {
         let mut whole = [0; 200];
         Entropy::seeded(7).fill(&mut whole);
         for step in [1, 3, 63, 64, 65] {
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// The bytes are those of `openssl enc -chacha20` under the same key. A change of the derivation would invalidate every
+    /// The expected bytes come from `openssl enc -chacha20` with the same key. A change of the derivation would invalidate every
     /// existing tape.
     #[test]
     fn the_derivation_does_not_change() {

@@ -1,9 +1,9 @@
 //! Explores, prints and replays schedules of a loop.
 //!
 //! The behaviour of a loop depends on the order of completions and the progress of time. A [`Lab`] controls both: its clock
-//! advances and its operations end only by its own decision, and every decision is made by a [`Chooser`]. So a schedule is a list
-//! of small numbers. [`explore`] runs all of them when they are few and seeded ones otherwise, and a failing one is a string like
-//! `lab1:0.2.1` that [`replay`] runs again.
+//! advances and its operations end only when it decides so, and a [`Chooser`] makes every decision. So a schedule is a list of
+//! small numbers. [`explore`] runs all schedules if they are few, and randomly drawn ones otherwise. A failing schedule is
+//! written as a string like `lab1:0.2.1`, which [`replay`] runs again.
 //!
 //! For tests of the loop itself, and of its drivers.
 
@@ -16,9 +16,9 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 
-/// The decisions of one schedule, each a number below the count of possibilities at that point.
+/// The decisions of one schedule. Each is a number below the count of possibilities at that point.
 ///
-/// Written as `lab1:` and the numbers with dots between them. Decisions beyond the list are 0.
+/// Written as `lab1:` and the numbers separated by dots. Decisions beyond the list are 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Schedule(Vec<usize>);
 
@@ -34,7 +34,7 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// A text that is not a schedule.
+/// The error of parsing a text that is not a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a schedule; an example of one is lab1:0.2.1")]
 pub struct NoSchedule {
@@ -54,12 +54,12 @@ impl FromStr for Schedule {
     }
 }
 
-/// Makes the decisions of one run: first those of a script, then zeros or seeded ones.
+/// Makes the decisions of one run: first those of a script, then zeros or random ones.
 #[derive(Debug)]
 pub struct Chooser {
     script: Vec<usize>,
     beyond: Continuation,
-    /// Decisions so far, each with its number of possibilities.
+    /// Decisions so far, each with the number of possibilities.
     made: Vec<(usize, usize)>,
     misfit: Option<String>,
 }
@@ -71,21 +71,21 @@ enum Continuation {
     Prioritised(Box<Priorities>),
 }
 
-/// Priorities of operations, drawn when each is first seen, as in probabilistic concurrency testing (PCT): the operation of the
-/// highest priority runs first, and at a few decisions it drops behind all others. The probability of finding a bug that depends
-/// on the order of `d` operations falls with the number of operations, not of schedules.
+/// Priorities of operations, drawn when each is first seen, as in probabilistic concurrency testing (PCT): the operation with the
+/// highest priority runs first, and at a few decisions it gets the lowest priority. The probability of finding a bug that depends
+/// on the order of `d` operations decreases with the number of operations, not of schedules.
 #[derive(Debug)]
 struct Priorities {
     entropy: Entropy,
     known: BTreeMap<u64, f64>,
-    /// Decisions at which a priority changes.
+    /// Indexes of the decisions at which a priority changes.
     changes: Vec<usize>,
 }
 
-/// Number of first decisions among which priorities change.
+/// Number of initial decisions among which priority changes are placed.
 const PCT_DECISIONS: f64 = 24.0;
 
-/// Priority changes per schedule.
+/// Number of priority changes per schedule.
 const PCT_CHANGES: usize = 2;
 
 impl Priorities {
@@ -120,7 +120,7 @@ impl Chooser {
     ///
     /// # Panics
     ///
-    /// Panics when `of` is 0.
+    /// Panics if `of` is 0.
     pub fn choose(&mut self, of: usize) -> usize {
         assert!(of > 0, "a decision without possibilities");
         let at = self.made.len();
@@ -138,12 +138,12 @@ impl Chooser {
         picked
     }
 
-    /// Chooses which of these operations continues, by its number. An operation keeps its number between decisions, so that a
-    /// drawn schedule can assign it a priority.
+    /// Chooses which of these operations continues, and returns its index. An operation keeps its number between decisions, so
+    /// that a drawn schedule can assign a priority to it.
     ///
     /// # Panics
     ///
-    /// Panics without operations.
+    /// Panics if `operations` is empty.
     pub fn choose_operation(&mut self, operations: &[u64]) -> usize {
         let at = self.made.len();
         if let Continuation::Prioritised(priorities) = &mut self.beyond
@@ -166,7 +166,7 @@ impl Chooser {
         Schedule(decisions)
     }
 
-    /// The next script in depth-first order; `None` after the last one.
+    /// Returns the next script in depth-first order; `None` after the last one.
     fn next_script(&self) -> Option<Vec<usize>> {
         let at = self.made.iter().rposition(|(picked, of)| picked + 1 < *of)?;
         let mut script: Vec<usize> = self.made[..=at].iter().map(|(picked, _)| *picked).collect();
@@ -180,9 +180,9 @@ impl Chooser {
 pub struct Exploration {
     /// Maximum number of schedules that are tried exhaustively.
     pub exhaustive: usize,
-    /// Number of schedules to draw if there are more; every second one uses priorities.
+    /// Number of schedules to draw at random if there are more; every second one uses priorities.
     pub seeded: usize,
-    /// Seed of the drawn ones.
+    /// Seed of the randomly drawn schedules.
     pub seed: u64,
 }
 
@@ -196,9 +196,9 @@ impl Default for Exploration {
 /// An exploration without a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Explored {
-    /// Schedules that were run.
+    /// Number of schedules that were run.
     pub schedules: usize,
-    /// Whether all schedules were run.
+    /// Whether these were all schedules.
     pub complete: bool,
 }
 
@@ -206,7 +206,7 @@ pub struct Explored {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}\nfailed in run {run}; this schedule replays it: {schedule}")]
 pub struct Failure {
-    /// The decisions.
+    /// Decisions under which the test failed.
     pub schedule: Schedule,
     /// Number of the run, from 1.
     pub run: usize,
@@ -214,9 +214,9 @@ pub struct Failure {
     pub message: String,
 }
 
-/// Runs a test under many schedules and stops at the first one that fails, by an error or by a panic.
+/// Runs a test under many schedules and stops at the first failure, which is an error or a panic.
 ///
-/// The test must decide everything through the chooser and start afresh each time.
+/// The test must make every decision through the chooser, and must start from the same state each time.
 ///
 /// ```
 /// use pijs_tick::lab::{Exploration, explore, replay};
@@ -233,7 +233,7 @@ pub struct Failure {
 ///
 /// # Errors
 ///
-/// [`Failure`] with the schedule.
+/// Returns the [`Failure`] with its schedule.
 pub fn explore(
     options: Exploration,
     mut test: impl FnMut(&mut Chooser) -> Result<(), String>,
@@ -333,14 +333,14 @@ fn run_catching(
     })
 }
 
-/// The effects of a turn.
+/// Effects of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effects<T> {
-    /// Operations to begin; each ends with this arrival, at a time that the schedule decides.
+    /// Operations to begin. Each ends with this arrival, at a time that the schedule decides.
     pub begin: Vec<T>,
-    /// Timers to arm: id, delay, whether it repeats.
+    /// Timers to arm: id, delay in milliseconds, and whether the timer repeats.
     pub timers: Vec<(TimerId, f64, bool)>,
-    /// Timers to disarm, after the others were armed.
+    /// Timers to disarm, after `timers` were armed.
     pub clear: Vec<TimerId>,
 }
 
@@ -359,12 +359,12 @@ pub enum Step {
     Completed,
     /// The clock moved to the next deadline.
     Advanced {
-        /// Microseconds since the start.
+        /// Time since the start, in microseconds.
         elapsed_us: u64,
     },
 }
 
-/// The reason why a run did not end.
+/// Reason why a run did not end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
     /// The maximum number of steps was reached.
@@ -375,10 +375,10 @@ pub enum Stuck {
     Timers(#[from] TimerQuota),
 }
 
-/// A driver whose schedule decides clock and order of completions.
+/// A driver in which the schedule decides the clock and the order of completions.
 ///
-/// Each step runs a tick, ends an operation in flight, or advances time to the next deadline, as far as possible; the chooser
-/// decides.
+/// Each step runs a tick, ends an operation in flight, or advances time to the next deadline. The chooser selects one of the
+/// steps that are possible.
 #[derive(Debug)]
 pub struct Lab<'c, T> {
     chooser: &'c mut Chooser,
@@ -400,7 +400,7 @@ impl<'c, T> Lab<'c, T> {
         }
     }
 
-    /// Begins an operation that ends with this arrival at a time that the schedule decides.
+    /// Begins an operation. It ends with this arrival, at a time that the schedule decides.
     pub fn begin(&mut self, arrival: T) {
         self.under_way.push(arrival);
     }
@@ -414,7 +414,7 @@ impl<'c, T> Lab<'c, T> {
     ///
     /// # Errors
     ///
-    /// [`TimerQuota`] when the guest's turn sets too many timers.
+    /// Fails with [`TimerQuota`] if the guest's turn sets too many timers.
     pub fn step<G>(&mut self, guest: &mut G) -> Result<Option<Step>, TimerQuota>
     where
         G: Guest<T, Output = Effects<T>>,
@@ -451,7 +451,7 @@ impl<'c, T> Lab<'c, T> {
     ///
     /// # Errors
     ///
-    /// [`Stuck`] after `max_steps`, which ends guests with an interval, and when a timer is refused.
+    /// Fails with [`Stuck`] after `max_steps`, which stops guests with an interval, or if a timer is refused.
     pub fn run<G>(&mut self, guest: &mut G, max_steps: usize) -> Result<Vec<Step>, Stuck>
     where
         G: Guest<T, Output = Effects<T>>,

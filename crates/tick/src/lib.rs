@@ -17,7 +17,7 @@
 //! `docs/spec/tick-loop.md` specifies them. Each has a property test in `tests/invariants.rs`.
 //!
 //! - **I1, single macrotask.** [`TickLoop::tick`] calls [`Guest::turn`] at most once.
-//! - **I2, microtask fixpoint.** A turn ends when no microtask is left. The loop never enters a guest before the previous turn
+//! - **I2, microtask fixpoint.** A turn ends when no microtask remains. The loop never enters a guest before the previous turn
 //!   has returned; the guest drains with [`microtasks::drain`], which ends in a fixpoint or in an error that discards the realm.
 //! - **I3, stable timers.** Timers with equal deadlines fire in the order they were set. Deadlines are equal if they are to the
 //!   microsecond; a shorter deadline precedes an older timer.

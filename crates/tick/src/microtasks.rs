@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// The budget is exhausted: the realm is in the middle of a turn and must be discarded.
+/// The error of an exhausted budget. The realm is in the middle of a turn and must be discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfJobs {
     /// The exhausted budget.
@@ -20,10 +20,10 @@ impl fmt::Display for OutOfJobs {
 
 impl std::error::Error for OutOfJobs {}
 
-/// Runs jobs until none is left and returns how many ran.
+/// Runs jobs until none is left. Returns the number of jobs that ran.
 ///
-/// `run_one` runs the oldest pending job and returns `false` when there was none. It is called once more than
-/// `budget` at the most; a flood is noticed by the job that exceeds the budget having run.
+/// `run_one` runs the oldest pending job and returns `false` if there was none. It is called at most `budget + 1` times: the
+/// budget is found to be exceeded after one job more has run.
 ///
 /// ```
 /// use pijs_tick::microtasks::{OutOfJobs, drain};
@@ -37,7 +37,7 @@ impl std::error::Error for OutOfJobs {}
 ///
 /// # Errors
 ///
-/// Returns the error of `run_one`, or [`OutOfJobs`] after `budget` jobs when there is a further one.
+/// Returns the error of `run_one`, or [`OutOfJobs`] if there is a further job after `budget` jobs.
 pub fn drain<E: From<OutOfJobs>>(budget: u32, mut run_one: impl FnMut() -> Result<bool, E>) -> Result<u32, E> {
     for jobs in 0..=budget {
         if !run_one()? {

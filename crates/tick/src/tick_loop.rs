@@ -1,15 +1,14 @@
 //! The event loop: a queue of macrotasks, a heap of timers, one counter.
 //!
-//! [`TickLoop::tick`] is the algorithm of `docs/spec/tick-loop.md`, as one function with numbered phases. The driver
-//! calls it until it is idle, waits for an arrival or for [`TickLoop::next_deadline_us`], and calls it again. What
-//! the realm asks for during a turn (timers, hostcalls) comes out as the turn's output; the driver applies it
-//! before the next tick.
+//! [`TickLoop::tick`] is the algorithm of `docs/spec/tick-loop.md`, as one function with numbered phases. The driver calls it
+//! until it is idle, waits for an arrival or for [`TickLoop::next_deadline_us`], and calls it again. Requests that the realm
+//! makes during a turn (timers, hostcalls) are part of the turn's output; the driver applies them before the next tick.
 
 use pijs_protocol::{Now, Seq, TimerId, guard};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-/// Longest delay in milliseconds that is used as it is: the range of Node's timers.
+/// Maximum delay in milliseconds that is used unchanged: the range of Node's timers.
 pub const MAX_DELAY_MS: f64 = 2_147_483_647.0;
 
 /// Replacement, in microseconds, for a delay that Node cannot use.
@@ -29,7 +28,7 @@ impl Default for TickOptions {
     }
 }
 
-/// The error of a timer beyond the quota of the realm.
+/// The error of exceeding the realm's quota of timers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimerQuota {
     /// The quota.
@@ -58,7 +57,7 @@ pub trait Guest<T> {
     /// Output of a turn, opaque to the loop.
     type Output;
 
-    /// Runs one macrotask and then its microtasks, until none is left (I2).
+    /// Runs one macrotask and then its microtasks, until none remains (I2).
     ///
     /// `now.elapsed_us` never decreases from turn to turn.
     fn turn(&mut self, seq: Seq, now: Now, task: Macrotask<T>) -> Self::Output;
@@ -83,7 +82,7 @@ pub enum Tick<O> {
 enum TimerState {
     /// In the heap, by deadline and sequence number.
     Armed { deadline_us: u64, seq: Seq },
-    /// In the queue, by the sequence number of its macrotask.
+    /// In the queue, with the sequence number of its macrotask.
     Due { seq: Seq },
     /// An interval whose turn has run: armed again when the next tick begins.
     Rearming { deadline_us: u64 },
@@ -92,11 +91,11 @@ enum TimerState {
 #[derive(Debug, Clone, Copy)]
 struct LiveTimer {
     place: TimerState,
-    /// Period of an interval, in microseconds.
+    /// Period of an interval in microseconds; `None` for a timeout.
     period_us: Option<u64>,
 }
 
-/// The event loop of one realm: decides which macrotask runs next, and numbers it.
+/// The event loop of one realm: decides which macrotask runs next and assigns its sequence number.
 ///
 /// ```
 /// use pijs_protocol::{Now, Seq, TimerId};
@@ -126,9 +125,9 @@ pub struct TickLoop<T> {
     options: TickOptions,
     /// The last issued sequence number; the first is 1.
     last_seq: u64,
-    /// The latest observed time, so that a driver's clock that goes backwards cannot un-expire a timer.
+    /// Latest observed time, so that a clock that goes backwards cannot un-expire a timer.
     elapsed_us: u64,
-    /// Sequence numbers increase from front to back.
+    /// Queued macrotasks. Sequence numbers increase from front to back.
     queue: VecDeque<(Seq, Macrotask<T>)>,
     /// Armed timers by `(deadline, number)`: the first one is next (I3).
     heap: BTreeMap<(u64, Seq), TimerId>,
@@ -152,7 +151,7 @@ impl<T> TickLoop<T> {
         }
     }
 
-    /// Ingests arrivals, moves due timers, runs at most one macrotask with its microtasks, returns.
+    /// Ingests arrivals, queues due timers, and runs at most one macrotask with its microtasks.
     ///
     /// # Examples
     ///
@@ -191,7 +190,7 @@ impl<T> TickLoop<T> {
         seq
     }
 
-    /// Reserves sequence numbers for macrotasks that ran outside of the queue.
+    /// Reserves sequence numbers for macrotasks that ran without the queue.
     pub fn number(&mut self, turns: usize) {
         self.last_seq += turns as u64;
     }
@@ -202,15 +201,15 @@ impl<T> TickLoop<T> {
     /// Node's timers cannot use (NaN, negative, between 0 and 1, above [`MAX_DELAY_MS`], infinite) counts as 1 ms, as in Node.
     /// Other delays are truncated to whole milliseconds.
     ///
-    /// An interval is a timeout that is armed again after each of its turns, at least 1 ms later. It takes its new sequence
-    /// number after the timers that the turn set, so their equal deadlines come first, as in Node. Missed periods are not made up
-    /// for: an interval never has two macrotasks in the queue.
+    /// An interval is a timeout that is armed again after each of its turns, at least 1 ms later. Its new sequence number comes
+    /// after those of the timers that the turn set, so timers with an equal deadline fire first, as in Node. Missed periods are
+    /// skipped: an interval never has two macrotasks in the queue.
     ///
-    /// A live id is armed anew.
+    /// If the id is live, its timer is replaced.
     ///
     /// # Errors
     ///
-    /// [`TimerQuota`] when the realm has as many live timers as [`TickOptions::max_timers`]; nothing changes then.
+    /// Fails with [`TimerQuota`] if the realm already has [`TickOptions::max_timers`] live timers. Nothing changes then.
     pub fn set_timer(&mut self, id: TimerId, delay_ms: f64, repeat: bool, now: Now) -> Result<Seq, TimerQuota> {
         if !self.timers.contains_key(&id) && self.timers.len() >= self.options.max_timers && guard!(TickTimers) {
             return Err(TimerQuota { max_timers: self.options.max_timers });
@@ -221,7 +220,7 @@ impl<T> TickLoop<T> {
         Ok(self.arm(id, now.elapsed_us.saturating_add(period_us.unwrap_or(delay_us)), period_us))
     }
 
-    /// Disarms a timer, also one that is due and waits in the queue. Returns whether it was live.
+    /// Disarms a timer, even if it is due and waits in the queue. Returns whether it was live.
     pub fn clear_timer(&mut self, id: TimerId) -> bool {
         let Some(timer) = self.timers.remove(&id) else {
             return false;
@@ -291,7 +290,7 @@ impl<T> TickLoop<T> {
         }
     }
 
-    /// Ends a timer's wait in the queue: a timeout is over, an interval waits for the end of its turn.
+    /// Removes a timer whose macrotask leaves the queue: a timeout is over, and an interval waits for the end of its turn.
     fn retire(&mut self, id: TimerId) {
         let timer = self.timers.get_mut(&id).expect("a due timer is live");
         if let Some(period_us) = timer.period_us {

@@ -1,7 +1,7 @@
 //! Tests the invariants I1 to I5 of `docs/spec/tick-loop.md`, each as a property over random schedules.
 //!
 //! A schedule is a list of [`Op`]s: the driver's actions between ticks. The last property compares whole runs with a model that
-//! keeps everything in plain lists and searches for the smallest.
+//! keeps everything in plain lists and searches for the smallest item.
 
 use pijs_protocol::{Now, Seq, TimerId};
 use pijs_tick::microtasks::{OutOfJobs, drain};
@@ -18,7 +18,7 @@ enum Op {
     Tick { pass_us: u64, arrivals: Vec<u8> },
 }
 
-/// Delays that collide often, and typical mistakes.
+/// Delays that often collide, and typical mistakes.
 fn delays() -> impl Strategy<Value = f64> {
     prop_oneof![
         6 => prop::sample::select(vec![0.0, 1.0, 1.9, 2.0, 3.0, 5.0]),
@@ -44,7 +44,7 @@ fn at(elapsed_us: u64) -> Now {
     Now { epoch_ms: 0, elapsed_us }
 }
 
-/// Records its turns.
+/// A guest that records its turns.
 #[derive(Default)]
 struct Recorder {
     turns: Vec<(Seq, Now, Macrotask<u8>)>,
@@ -109,7 +109,7 @@ proptest! {
                 prop_assert_eq!(output, Ok(jobs));
                 prop_assert!(guest.pending.is_empty(), "left over: {:?}", guest.pending);
             } else {
-                // Exhausting the budget is final: the driver discards the realm.
+                // An exhausted budget is final: the driver discards the realm.
                 prop_assert_eq!(output, Err(OutOfJobs { budget }));
                 break;
             }
@@ -192,8 +192,8 @@ proptest! {
     }
 }
 
-/// Has a job queue like an engine: arrival `n` adds `n` jobs of generations 0 to n-1, and a job of generation g > 0 adds one of
-/// generation g - 1.
+/// A guest with a job queue like an engine's: arrival `n` adds `n` jobs of generations 0 to n-1, and a job of generation g > 0
+/// adds one of generation g - 1.
 #[derive(Default)]
 struct Jobs {
     budget: u32,
@@ -215,12 +215,12 @@ impl Guest<u8> for Jobs {
     }
 }
 
-/// Completes operations during its own turn: arrival `n` pushes `n` arrivals of `n - 1`.
+/// A guest that completes operations during its turn: arrival `n` pushes `n` arrivals of `n - 1`.
 struct Reentrant {
     sink: CompletionSink<(usize, u8)>,
     turn: usize,
     inside: bool,
-    /// Pushed values that have not arrived, with the turn that pushed them.
+    /// Pushed values that have not arrived, each with the turn that pushed it.
     pushed: VecDeque<(usize, u8)>,
 }
 
@@ -262,7 +262,7 @@ struct ReferenceLoop {
 impl ReferenceLoop {
     fn run(ops: &[Op]) -> Vec<(u64, u64, Macrotask<u8>)> {
         let mut model = Self::default();
-        // Periods of intervals by id while their macrotask waits.
+        // Periods of intervals by id, while their macrotask waits.
         let mut ran = Vec::new();
         let mut periods: Vec<(u32, Option<u64>)> = Vec::new();
         for op in ops {

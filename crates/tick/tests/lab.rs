@@ -5,7 +5,7 @@ use pijs_tick::lab::{Chooser, Effects, Exploration, Explored, Lab, Step, explore
 use pijs_tick::{Guest, Macrotask, TickOptions};
 use std::collections::BTreeSet;
 
-/// Records its turns; the first one also sets a timer.
+/// A guest that records its turns; the first one also sets a timer.
 #[derive(Default)]
 struct NameRecorder(Vec<String>);
 
@@ -97,7 +97,7 @@ fn a_schedule_of_another_test_is_refused() {
 }
 
 #[test]
-fn time_passes_only_when_the_schedule_says_so() {
+fn time_advances_only_by_decision_of_the_schedule() {
     explore(Exploration::default(), |chooser| {
         let mut lab = Lab::new(chooser, TickOptions::default());
         lab.begin("read");
@@ -122,8 +122,8 @@ fn a_failing_schedule_is_shrunk_to_the_decisions_that_matter() {
 }
 
 #[test]
-fn priorities_put_one_operation_behind_all_others() {
-    // Fails when the first operation to begin is the last to end: one order of twenty operations in about twenty.
+fn priorities_run_one_operation_after_all_others() {
+    // Fails if the first operation to begin is the last to end, which is one order of twenty operations in about twenty.
     let test = |chooser: &mut Chooser| {
         let mut operations: Vec<u64> = (0..20).collect();
         while operations.len() > 1 {

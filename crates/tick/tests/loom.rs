@@ -1,6 +1,6 @@
 //! Tests the completion queue under every interleaving of producers and consumer.
 //!
-//! Compiled with `--cfg loom`, which replaces the queue's lock by loom's; `.ci/run` runs it. Manually:
+//! Compiled with `--cfg loom`, which replaces the queue's lock by loom's. `.ci/run` runs this test; to run it manually:
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p pijs-tick --test loom --release
@@ -12,7 +12,7 @@ use loom::future::block_on;
 use loom::thread;
 use pijs_tick::completion_queue;
 
-/// Waits for `count` values. If a wake-up can be lost, loom finds the schedule in which this never ends and reports a deadlock.
+/// Waits for `count` values. If a wake-up can be lost, loom finds a schedule in which this never ends, and reports a deadlock.
 fn receive(queue: &mut pijs_tick::CompletionQueue<(u8, u8)>, count: usize) -> Vec<(u8, u8)> {
     let mut received = Vec::new();
     while received.len() < count {
