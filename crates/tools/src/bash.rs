@@ -8,7 +8,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Bytes of output kept in memory: the newest, since the end of a log says how the command ended.
+/// Maximum number of bytes of output kept in memory. The newest are kept, because the end of a log tells how the command ended.
 const MAX_OUTPUT: usize = 16 << 20;
 
 /// Minimum time between two updates, as in pi: each update repeats the whole output so far.
@@ -89,13 +89,13 @@ fn show(context: &mut ToolContext<'_>, output: &[u8]) {
     (context.on_update)(json!({"content": [Block::text(shown.content)], "details": {}}));
 }
 
-/// Returns the last part of the output, somewhat more than [`truncate::tail`] shows, so that the cost of an update does not grow
-/// with the output.
+/// Returns the end of the output, somewhat more than [`truncate::tail`] shows, so that the cost of an update does not grow with
+/// the output.
 fn end_of(output: &[u8]) -> &[u8] {
     let from = output.len().saturating_sub(2 * truncate::MAX_BYTES);
     let end = &output[from..];
     let is_inside = |byte: &u8| byte & 0xc0 == 0x80;
-    // The cut skips the rest of a UTF-8 character.
+    // Skips the rest of a UTF-8 character that was cut.
     let cut = if from == 0 { 0 } else { end.iter().take(3).take_while(|byte| is_inside(byte)).count() };
     &end[cut..]
 }
@@ -141,7 +141,7 @@ async fn report(
     }
 }
 
-/// Returns the note that says which lines of the output are shown.
+/// Returns the note about the lines of the output that are shown.
 fn lines_shown(kept: &truncate::Truncation, text: &str) -> String {
     let (from, total) = (kept.total_lines - kept.output_lines + 1, kept.total_lines);
     if kept.last_line_partial {

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 /// Progress of the calls of one reply.
 pub struct CallOrder {
     count: usize,
-    /// Number of calls that have started; they do so in order.
+    /// Number of calls that have started, which they do in order.
     begun: Cell<usize>,
     ended: Cell<usize>,
     /// Number of ended calls that have continued.
@@ -17,16 +17,16 @@ pub struct CallOrder {
     moved: Notify,
 }
 
-/// Progress of one call. Dropping it marks the call as started, so that a failed call does not block others.
+/// Progress of a single call. Dropping it marks the call as started, so that a failed call does not block others.
 pub struct CallTurn<'a> {
     order: &'a CallOrder,
     place: usize,
-    /// Position in the order of ends, once the call has ended.
+    /// Position in the order in which calls ended; `None` until the call has ended.
     end: Cell<Option<usize>>,
 }
 
 impl CallOrder {
-    /// Creates the progress of so many calls.
+    /// Creates the progress of `count` calls.
     pub fn new(count: usize) -> Self {
         Self {
             count,
@@ -62,7 +62,7 @@ impl CallTurn<'_> {
         self.order.until(|order| order.begun.get() >= self.place).await;
     }
 
-    /// Records that the call has ended; waits until all calls have started and those that ended before have continued.
+    /// Records that the call has ended. Waits until all calls have started, and those that ended earlier have continued.
     pub async fn ended(&self) {
         let place = self.order.ended.replace(self.order.ended.get() + 1);
         self.end.set(Some(place));
@@ -71,7 +71,8 @@ impl CallTurn<'_> {
         self.order.moved.notify_waiters();
     }
 
-    /// Records that the call has settled: its messages to extensions are handled. Waits for the calls that ended before.
+    /// Records that the call has settled, which means that its messages to extensions were handled. Waits for the calls that
+    /// ended earlier.
     pub async fn settled(&self) {
         let Some(end) = self.end.get() else { return };
         self.order.until(|order| order.settled.borrow()[..end].iter().all(|settled| *settled)).await;

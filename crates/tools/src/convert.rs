@@ -1,7 +1,7 @@
-//! Converts values of the wrong type to the type of their schema, as typebox's `Value.Convert` does.
+//! Converts values of the wrong type to the type of their schema, like typebox's `Value.Convert`.
 //!
-//! pi calls `Value.Convert` for the arguments of a tool whose schema typebox made, and not for a plain JSON Schema. Types are
-//! inferred from the JSON form of the schema.
+//! pi calls `Value.Convert` only for the arguments of a tool whose schema was made with typebox, not for a plain JSON Schema.
+//! Types are inferred from the JSON form of the schema.
 //!
 //! ```text
 //! "x"           as a list     ["x"]
@@ -43,7 +43,7 @@ pub(super) fn convert(schema: &Value, value: Value) -> Value {
     converted.unwrap_or(value)
 }
 
-/// Converts to a list. A list schema with one item type also takes a single value; a tuple takes lists only.
+/// Converts to a list. A schema with a single item type also accepts a single value; a tuple accepts only lists.
 fn list(schema: &Value, value: Value) -> Value {
     match (schema.get("items"), value) {
         (Some(Value::Array(kinds)), Value::Array(items)) => {
@@ -63,7 +63,7 @@ fn list(schema: &Value, value: Value) -> Value {
 fn members(schema: &Value, value: Value) -> Value {
     let Value::Object(given) = value else { return value };
     let named = schema.get("properties");
-    // A record type has a single pattern that covers all of its members.
+    // A record type has a single pattern, which applies to all of its members.
     let patterns = schema.get("patternProperties").and_then(Value::as_object);
     let patterned = patterns.and_then(|patterns| patterns.values().next());
     // typebox consults `additionalProperties` only for schemas that name other members.
@@ -141,7 +141,7 @@ fn read(text: &str) -> Option<f64> {
     u128::from_str_radix(digits, radix).ok().map(|number| number as f64)
 }
 
-/// Returns a JSON number, as an integer when it has no fraction.
+/// Returns a JSON number; an integer if it has no fraction.
 fn whole(number: f64) -> Option<Value> {
     if number.fract() == 0.0 && number.abs() <= MAX_SAFE {
         return Some(Value::from(number as i64));

@@ -6,7 +6,7 @@ use super::validate::matches_schema;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// Errors that typebox reports at most.
+/// Maximum number of errors that typebox reports.
 const MAX_MISMATCHES: usize = 8;
 
 /// A message with its `/`-separated path.
@@ -28,7 +28,7 @@ fn place(path: &str) -> String {
     if place.is_empty() { "root".to_owned() } else { place }
 }
 
-/// Adds the mismatches of a value, and returns whether there are none.
+/// Adds the mismatches of a value. Returns whether there are none.
 fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<Mismatch>) -> bool {
     if let Some(all) = schema.as_bool() {
         if !all {

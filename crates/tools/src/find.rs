@@ -27,7 +27,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     if !globs::fits(&input.pattern) {
         return Err(format!("Bad pattern: {}", globs::problem()));
     }
-    // As fd does for pi, a pattern without a slash matches file names, and any other one the whole path or its end.
+    // As in fd for pi, a pattern without a slash matches file names, and any other pattern the whole path or its end.
     let by_name = !input.pattern.contains('/');
     let is_whole =
         by_name || input.pattern == "**" || ["/", "**/"].iter().any(|start| input.pattern.starts_with(start));

@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 
 const LIMIT: f64 = 100.0;
 const LINE: usize = 500;
-/// Memory of a compiled pattern. The time of each search step grows with it.
+/// Maximum memory of a compiled pattern in bytes. The time of each search step grows with it.
 const PATTERN_BYTES: usize = 2 << 20;
-/// Bytes that are searched between two checks for cancellation.
+/// Number of bytes that are searched between two checks for cancellation.
 const PIECE: usize = 1 << 20;
-/// Files searched concurrently in this process. A search holds its permit until it sees a cancellation, up to a minute with a
-/// large pattern.
+/// Maximum number of files that are searched concurrently in this process. A search keeps its permit until it notices a
+/// cancellation, which takes up to a minute with a large pattern.
 const MAX_CONCURRENT: usize = 8;
-/// Bytes that a search collects at most; the result shows far less.
+/// Maximum number of bytes that a search collects; the result shows far fewer.
 const MAX_COLLECTED: usize = 64 << 20;
 
 #[derive(Deserialize)]
@@ -87,8 +87,8 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     Ok(search.report())
 }
 
-/// Returns the override for a glob: files that it includes, or excludes with a leading `!`, regardless of ignore files. A folder
-/// that ignore files exclude is entered only when the glob matches the folder.
+/// Returns the override for a glob, which includes files, or with a leading `!` excludes them, regardless of ignore files. A
+/// folder that ignore files exclude is entered only if the glob matches the folder.
 fn chosen(cwd: &Path, glob: &str) -> Result<Override, String> {
     if !globs::fits(glob) {
         return Err(format!("Bad glob: {}", globs::problem()));
@@ -133,7 +133,7 @@ impl GrepSearch {
     }
 
     fn file(&mut self, name: &str, bytes: &[u8], cancel: &CancellationToken) {
-        // A file with a NUL byte is binary, as for ripgrep.
+        // As in ripgrep, a file with a NUL byte is binary.
         if bytes.contains(&0) {
             return;
         }

@@ -109,11 +109,11 @@ pub struct ToolContext<'a> {
     pub cwd: &'a Path,
     /// Cancels the tool.
     pub cancel: CancellationToken,
-    /// Session data that the tool uses.
+    /// Data about the session that the tool uses.
     pub about: SessionFacts,
-    /// Id of the tool call, which names files stored next to the result.
+    /// Id of the tool call, after which files stored next to the result are named.
     pub tool_call_id: &'a str,
-    /// Takes partial results.
+    /// Receives partial results.
     pub on_update: &'a mut (dyn FnMut(Value) + Send + Sync),
 }
 
@@ -162,7 +162,7 @@ fn number(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 1e15 { format!("{}", number as i64) } else { format!("{number}") }
 }
 
-/// Returns a JSON number, as an integer when it has no fraction.
+/// Returns a JSON number; an integer if it has no fraction.
 fn json_number(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 1e15 { (number as i64).into() } else { number.into() }
 }
@@ -190,9 +190,9 @@ pub struct SessionFacts {
 /// The result of a tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolOutput {
-    /// Content blocks for the model, as JSON, since extensions may return anything. `null` stands for none.
+    /// Content blocks for the model, as JSON because extensions may return anything. `null` means none.
     pub content: Value,
-    /// Details for users and extensions.
+    /// Details for the user and extensions.
     pub details: Option<Value>,
     /// Whether the run may end after this tool.
     pub terminate: bool,
@@ -200,7 +200,7 @@ pub struct ToolOutput {
     pub usage: Option<Value>,
     /// Other members of the result, which only `tool_execution_end` shows.
     pub rest: Map<String, Value>,
-    /// Error message when the tool returned nothing at all: a failure that is not reported to handlers.
+    /// Error message if the tool returned nothing at all; handlers are not notified of such a failure.
     pub unread: Option<String>,
 }
 

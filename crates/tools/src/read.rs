@@ -39,7 +39,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     lines(&input, &String::from_utf8_lossy(&bytes))
 }
 
-/// Returns the media type of an image that models accept, detected by content, since a file name may be wrong.
+/// Returns the media type of an image that models accept. It is detected by content, because a file name may be wrong.
 pub fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Some("image/png"),
@@ -99,7 +99,7 @@ fn lines(input: &Input, text: &str) -> Result<ToolOutput, String> {
     Ok(ToolOutput::text(kept.content))
 }
 
-/// Returns a range of lines as JavaScript's `slice` does: a negative end counts from the last line.
+/// Returns a range of lines like JavaScript's `slice`: a negative end counts from the last line.
 fn part<'a>(all: &[&'a str], start: f64, end: f64) -> Vec<&'a str> {
     let start = super::to_count(start);
     let end = if end < 0.0 { all.len().saturating_sub(super::to_count(-end)) } else { super::to_count(end) };

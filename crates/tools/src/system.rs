@@ -1,4 +1,4 @@
-//! The operating system behind the built-in tools: files and a shell.
+//! Provides the built-in tools with access to the operating system: files and a shell.
 //!
 //! Tools call the trait [`ToolSystem`]; [`OsToolSystem`] implements it for the machine. No other file of the crate reads project
 //! files or starts processes.
@@ -19,20 +19,20 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Time during which pipes are still read after the shell has ended: a child process may keep them open.
+/// Time during which pipes are still read after the shell has exited: a child process may keep them open.
 const PIPE_GRACE: Duration = Duration::from_millis(100);
 
 /// Time to wait for a killed shell to exit. A process in an uninterruptible system call (a failing disk) does not delay the
-/// result beyond it.
+/// result further.
 const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// File names that are tried for a stored output.
+/// Maximum number of file names that are tried for a stored output.
 const MAX_NAMES: u32 = 100;
 
-/// Long outputs that are kept in the folder for them; the oldest go.
+/// Maximum number of long outputs in the results folder; the oldest are removed.
 const MAX_RESULTS: usize = 256;
 
-/// Bytes of them.
+/// Maximum total size in bytes of long outputs in the results folder.
 const MAX_RESULT_BYTES: u64 = 512 << 20;
 
 /// Access to files and a shell.
@@ -90,7 +90,7 @@ pub struct Shell {
     pub variables: BTreeMap<String, String>,
     /// Time after which the command is killed.
     pub timeout: Option<Duration>,
-    /// Files hidden from the command; none for a command that no extension influenced.
+    /// Files that are hidden from the command; none if no extension influenced the command.
     pub view: ProgramView,
     /// Kills the command.
     pub cancel: CancellationToken,
@@ -101,7 +101,7 @@ pub struct Shell {
 /// Outcomes of a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellOutcome {
-    /// The command exited with this code: 128 plus the signal after a signal, `None` when unknown.
+    /// The command exited with this code: 128 plus the signal if a signal ended it, `None` if the code is unknown.
     Exited(Option<i32>),
     /// The timeout expired.
     TimedOut,
@@ -109,7 +109,7 @@ pub enum ShellOutcome {
     Cancelled,
 }
 
-/// The operating system.
+/// Implements [`ToolSystem`] on the machine's operating system.
 #[derive(Clone)]
 pub struct OsToolSystem {
     ambient: Ambient,
@@ -120,7 +120,8 @@ pub struct OsToolSystem {
 }
 
 impl OsToolSystem {
-    /// `temporary` is where long outputs are kept unless a folder is set for them, `programs` what command lines run in.
+    /// Creates the system. Long outputs are stored in `temporary` unless a folder is set for them; `programs` is the shell that
+    /// command lines run in.
     pub fn new(ambient: Ambient, temporary: PathBuf, programs: OwnShell) -> Self {
         Self { ambient, temporary, programs, home: None, results: None }
     }
@@ -131,7 +132,7 @@ impl OsToolSystem {
         Self { home: Some(home), ..self }
     }
 
-    /// Keeps long outputs in a folder of their own.
+    /// Stores long outputs in a separate folder.
     #[must_use]
     pub fn with_results(self, results: Option<SpilledResults>) -> Self {
         Self { results, ..self }
@@ -216,10 +217,10 @@ impl ToolSystem for OsToolSystem {
     }
 }
 
-/// Writes a file that is not there yet under a name, or under one with a number.
+/// Writes a new file under `name`, or under the name with a number if that is taken.
 fn put_new(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     for path in names(folder, name) {
-        // The temporary folder is everybody's and the name can be guessed: what is there already is not ours.
+        // Every user can write to the temporary folder, and the name can be guessed, so an existing file is not trusted.
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
@@ -234,7 +235,7 @@ fn put_new(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Removes the oldest results until there is room for one more.
+/// Removes the oldest results until there is room for another one of `bytes` bytes.
 fn make_room(folder: &Path, bytes: u64) -> io::Result<()> {
     let kept = std::fs::read_dir(folder)?.filter_map(|entry| {
         let entry = entry.ok()?;
@@ -248,7 +249,7 @@ fn make_room(folder: &Path, bytes: u64) -> io::Result<()> {
         if count < MAX_RESULTS && total.saturating_add(bytes) <= MAX_RESULT_BYTES {
             break;
         }
-        // Another process may have removed it.
+        // Another process may have removed the file.
         let _ = std::fs::remove_file(path);
         (count, total) = (count - 1, total - length);
     }
@@ -262,7 +263,7 @@ fn names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
     std::iter::once(folder.join(name)).chain(numbered)
 }
 
-/// Runs a command line to its end; on cancellation or timeout kills all its descendants.
+/// Runs a command line to its end. On cancellation or timeout, kills it with all its descendants.
 async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Result<ShellOutcome> {
     let StartedCommand { mut running, output } =
         programs.start(&shell.command, &shell.cwd, &shell.variables, shell.view).await?;

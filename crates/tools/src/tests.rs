@@ -197,7 +197,7 @@ async fn grep_respects_gitignore_globs_and_context() {
     assert_eq!(text, "a.rs-1- first\na.rs:2: find me\na.rs-3- last\na.rs-4- ");
 }
 
-/// Compares with results that the real pi got from ripgrep and fd (`fixtures/file-search`, captured once).
+/// Compares with the results that the real pi got from ripgrep and fd (`fixtures/file-search`, captured once).
 #[tokio::test]
 async fn ignore_files_and_globs_select_the_same_files_as_in_pi() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/file-search/ignored.json");
@@ -225,7 +225,7 @@ async fn ignore_files_and_globs_select_the_same_files_as_in_pi() {
     }
 }
 
-/// Each match has all lines as context: ten thousand matches are a hundred million lines.
+/// Every line is context of each match: ten thousand matches would be a hundred million lines.
 #[tokio::test]
 async fn grep_bounds_the_collected_text() {
     let lines = "1\n".repeat(10_000);
@@ -255,7 +255,7 @@ async fn ls_marks_directories_and_stops_at_its_limit() {
     assert_eq!(details.unwrap()["entryLimitReached"], 1);
 }
 
-/// A result is kept for its user alone, under a name that is free, and the session knows it again.
+/// A result is stored readable only for its user, under an unused name, and the session recognises it as a result.
 #[cfg(unix)]
 #[tokio::test]
 async fn long_results_are_kept_in_their_folder() {

@@ -4,9 +4,9 @@
 
 use serde::Serialize;
 
-/// Lines of a result at most.
+/// Maximum number of lines of a result.
 pub const MAX_LINES: usize = 2000;
-/// Bytes of a result at most.
+/// Maximum number of bytes of a result.
 pub const MAX_BYTES: usize = 50 * 1024;
 
 /// A truncated text with its counts. Serialises as the `truncation` member of pi's details.
@@ -17,15 +17,15 @@ pub struct Truncation {
     pub content: String,
     /// Whether text was removed.
     pub truncated: bool,
-    /// The limit that was reached.
+    /// Limit that was reached; `None` if no text was removed.
     pub truncated_by: Option<TruncationLimit>,
-    /// Lines of the original text.
+    /// Number of lines of the original text.
     pub total_lines: usize,
-    /// Bytes of the original text.
+    /// Number of bytes of the original text.
     pub total_bytes: usize,
-    /// Lines of the kept text.
+    /// Number of lines of the kept text.
     pub output_lines: usize,
-    /// Bytes of the kept text.
+    /// Number of bytes of the kept text.
     pub output_bytes: usize,
     /// Whether the last line alone exceeds the limit and was cut at its beginning ([`tail`]).
     pub last_line_partial: bool,
@@ -110,7 +110,7 @@ fn fitting<'a>(
             return (count, Some(TruncationLimit::Bytes));
         }
     }
-    // Only a part of the last line is kept; pi reports this as the line limit.
+    // Only a part of the last line fits; pi reports this as the line limit.
     (usize::MAX, Some(TruncationLimit::Lines))
 }
 
@@ -136,7 +136,7 @@ fn result(
     }
 }
 
-/// Formats a size as pi does: `50.0KB`.
+/// Formats a size like pi: `50.0KB`.
 pub fn size(bytes: usize) -> String {
     const KB: f64 = 1024.0;
     #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]

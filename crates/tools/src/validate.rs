@@ -1,6 +1,6 @@
-//! Validates the arguments of a tool call against its schema, and coerces them as pi does.
+//! Validates the arguments of a tool call against its schema, and coerces them like pi.
 //!
-//! Models write `"5"` for `5`. Before validation, a value of the wrong type is converted when the conversion is lossless: between
+//! Models write `"5"` for `5`. Before validation, a value of the wrong type is converted if the conversion is lossless: between
 //! text and numbers, between booleans and text, and from `null` to an empty value.
 
 use super::convert::convert;
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 /// `Number.MAX_SAFE_INTEGER` of JavaScript: 2^53 - 1.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 
-/// Returns coerced arguments, or the error message for the model. `converts` marks a schema made by typebox, to which
+/// Returns the coerced arguments, or an error message for the model. `converts` is set for a schema made with typebox, for which
 /// [`convert`](super::convert) is applied first.
 pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) -> Result<Value, String> {
     if is_too_large(schema) {
@@ -39,7 +39,7 @@ pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) 
     }
     let mut problems = explain(schema, &coerced);
     if problems.is_empty() {
-        // `explain` does not follow references; an error behind one has jsonschema's message.
+        // `explain` does not follow references, so an error in a referenced schema has jsonschema's message.
         problems = validator.iter_errors(&coerced).map(|error| format!("{}: {error}", error.instance_path())).collect();
     }
     let problems: Vec<String> = problems.into_iter().map(|problem| format!("  - {problem}")).collect();
@@ -47,10 +47,10 @@ pub fn arguments(tool: &str, schema: &Value, converts: bool, arguments: &Value) 
     Err(format!("Validation failed for tool \"{tool}\":\n{}\n\nReceived arguments:\n{received}", problems.join("\n")))
 }
 
-/// Validates arguments against an extension's schema. An expensive validation runs on a thread of its own with a timeout: the
-/// schema is the extension's, the arguments are the model's, and the time is the product of both.
+/// Validates arguments against an extension's schema. An expensive validation runs on a separate thread with a timeout: its time
+/// is the product of the sizes of the schema, which the extension controls, and of the arguments, which the model controls.
 pub async fn arguments_of(tool: &str, schema: &Value, converts: bool, given: &Value) -> Result<Value, String> {
-    /// Validations that run on threads of their own, including abandoned ones.
+    /// Number of validations that run on separate threads, including abandoned ones.
     static WORKERS: AtomicUsize = AtomicUsize::new(0);
     if is_too_large(schema) || cost(schema, given) <= INLINE_COST || !guard!(SchemaWorker) {
         return arguments(tool, schema, converts, given);
@@ -75,7 +75,7 @@ pub async fn arguments_of(tool: &str, schema: &Value, converts: bool, given: &Va
         let _ = tell.send(arguments(&name, &schema, converts, &given));
         drop(slot);
     };
-    // Not a thread of tokio's blocking pool: the runtime waits for those when it shuts down.
+    // Not a thread of tokio's blocking pool, because the runtime waits for those at shutdown.
     std::thread::Builder::new().name("pijs-schema".to_owned()).spawn(work).map_err(|error| error.to_string())?;
     match tokio::time::timeout(TIMEOUT, told).await {
         Ok(Ok(checked)) => checked,
@@ -83,18 +83,18 @@ pub async fn arguments_of(tool: &str, schema: &Value, converts: bool, given: &Va
     }
 }
 
-/// Cost (schema nodes x values) up to which a validation runs on the calling thread.
+/// Maximum cost (schema nodes times values) of a validation that runs on the calling thread.
 const INLINE_COST: usize = 1_000_000;
 
 /// Timeout of an expensive validation.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Expensive validations that run concurrently.
+/// Maximum number of expensive validations that run concurrently.
 const MAX_WORKERS: usize = 4;
 
-/// Estimates the steps of a validation.
+/// Estimates the number of steps of a validation.
 fn cost(schema: &Value, value: &Value) -> usize {
-    /// Bytes of text that are charged as one value.
+    /// Number of bytes of text that are charged as one value.
     const TEXT_UNIT: usize = 256;
     fn size(value: &Value) -> usize {
         match value {
@@ -113,7 +113,7 @@ fn cost(schema: &Value, value: &Value) -> usize {
 /// Cost of matching one pattern against one value, in schema nodes.
 const PATTERN_COST: usize = 2_000;
 
-/// Counts the patterns of a schema, repeated ones included.
+/// Counts the patterns of a schema, including repeated ones.
 fn patterns(schema: &Value) -> usize {
     match schema {
         Value::Object(members) => members
@@ -131,7 +131,7 @@ fn patterns(schema: &Value) -> usize {
     }
 }
 
-/// Returns a validator that checks formats, as typebox does, including its own format `url`.
+/// Returns a validator that checks formats like typebox, including typebox's format `url`.
 pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
     let is_url = |text: &str| url::Url::parse(text).is_ok();
     let mut options = jsonschema::options().should_validate_formats(true).with_format("url", is_url);
@@ -150,20 +150,21 @@ pub(super) fn validator(schema: &Value) -> Result<jsonschema::Validator, jsonsch
     }
 }
 
-/// Backtracks of a pattern on one text; beyond that it does not match.
+/// Maximum number of backtracks of a pattern on one text; after that it does not match.
 const MAX_BACKTRACKS: usize = 10_000;
 
-/// Memory of a compiled pattern, and of its lazy automaton.
+/// Maximum memory of a compiled pattern, and of its lazy automaton, in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// Patterns of one schema, which bounds the memory of all of them.
+/// Maximum number of patterns of one schema, which bounds their total memory.
 const MAX_PATTERNS: usize = 100;
 
-/// Nodes of a schema after its references are expanded, as the validator does: nested references multiply.
+/// Maximum number of nodes of a schema after its references are expanded, as the validator does. Nested references multiply
+/// nodes.
 const MAX_NODES: usize = 20_000;
 
-/// References by name, which [`expanded_size`] does not count: six levels of three double no further than 3^6 / 16 times the size
-/// that [`MAX_NODES`] allows without them.
+/// Maximum number of references by name, which [`expanded_size`] does not count. Within this limit the size grows to at most 3^6
+/// / 16 times the size that [`MAX_NODES`] allows without them: six levels of three references.
 const MAX_NAMED_REFERENCES: usize = 16;
 
 fn is_too_large(schema: &Value) -> bool {
@@ -177,7 +178,7 @@ fn is_too_large(schema: &Value) -> bool {
 }
 
 /// Counts references that are not plain paths from the root (`#/a/b`): references by anchor, by the id of a subschema, or with
-/// escapes. Paths below a subschema with an id are relative to it, so all references count when there is such an id.
+/// escapes. Paths below a subschema with an id are relative to it, so if there is such an id, all references count.
 fn named_references(schema: &Value) -> usize {
     #[derive(Default)]
     struct ReferenceCounts {
@@ -210,7 +211,7 @@ fn is_path(place: &str) -> bool {
     place == "#" || (place.starts_with("#/") && !place.contains('%'))
 }
 
-/// Counts the nodes of a schema with its references by path expanded; stops at [`MAX_NODES`].
+/// Counts the nodes of a schema after its references by path are expanded; stops at [`MAX_NODES`].
 fn expanded_size(schema: &Value) -> usize {
     // Counts the nodes of a target without its references, and collects those.
     fn parts<'a>(value: &'a Value, refers: &mut Vec<&'a str>) -> usize {
@@ -227,7 +228,7 @@ fn expanded_size(schema: &Value) -> usize {
         if let Some(size) = known.get(place) {
             return *size;
         }
-        // A reference to itself is expanded once.
+        // A reference to itself is expanded only once.
         known.insert(place, 1);
         let mut refers = Vec::new();
         let target =
@@ -244,10 +245,10 @@ fn expanded_size(schema: &Value) -> usize {
     spelled(schema, "#", &mut BTreeMap::new(), 0)
 }
 
-/// Depth of chained references.
+/// Maximum depth of chained references.
 const MAX_REFERENCE_DEPTH: usize = 500;
 
-/// Returns whether `items` lists the types of a tuple, as typebox writes it; drafts since 2020-12 use `prefixItems`.
+/// Returns whether `items` lists the types of a tuple, as in typebox's output; drafts since 2020-12 use `prefixItems`.
 fn has_tuple(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => members.get("items").is_some_and(Value::is_array) || members.values().any(has_tuple),
@@ -261,7 +262,8 @@ pub(super) fn matches_schema(schema: &Value, value: &Value) -> bool {
     validator(schema).map_or(true, |validator| validator.is_valid(value))
 }
 
-/// Removes optional members that are `null` where the schema does not allow it: models write `null` for what they omit.
+/// Removes optional members that are `null` although the schema does not allow it: models write `null` for members that they
+/// omit.
 fn drop_nulls(schema: &Value, value: &mut Value) {
     match value {
         Value::Array(items) => {
@@ -342,7 +344,7 @@ fn coerce_to_one(options: &[Value], value: Value) -> Value {
     fitting.map_or(value, |(_, coerced)| coerced)
 }
 
-/// Converts a primitive to another type when the conversion is lossless.
+/// Converts a primitive to another type if the conversion is lossless.
 fn primitive(kind: &str, value: &Value) -> Option<Value> {
     Some(match (kind, value) {
         ("number" | "integer", Value::String(text)) => number(kind, text)?,
@@ -383,7 +385,7 @@ fn coerce_members(schema: &Value, members: Map<String, Value>) -> Map<String, Va
     coerced.collect()
 }
 
-/// Parses a decimal text as JavaScript's `Number` does.
+/// Parses a decimal text like JavaScript's `Number`.
 fn number(kind: &str, text: &str) -> Option<Value> {
     let text = text.trim();
     if let Ok(whole) = text.parse::<i64>() {
@@ -425,7 +427,7 @@ mod tests {
     struct Case {
         name: String,
         schema: Value,
-        /// Whether typebox made the schema.
+        /// Whether the schema was made with typebox.
         #[serde(default)]
         typebox: bool,
         arguments: Value,
@@ -435,7 +437,7 @@ mod tests {
 
     /// Captured from `validateToolArguments` of pi-ai 0.87.1.
     #[test]
-    fn arguments_are_taken_and_refused_as_pi_does() {
+    fn arguments_are_accepted_and_rejected_as_in_pi() {
         let cases = include_str!("../../../fixtures/agent/tool-arguments.json");
         let cases: Vec<Case> = serde_json::from_str(cases).unwrap();
         assert!(cases.len() > 20);

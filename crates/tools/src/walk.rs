@@ -1,7 +1,7 @@
-//! Walks the files below a directory under the rules of ignore files, as ripgrep and fd do.
+//! Walks the files below a directory under the rules of ignore files, like ripgrep and fd.
 //!
 //! `.ignore` files apply everywhere. `.gitignore` files apply inside a repository, from its root down, and not beyond the root of
-//! a nested repository; outside of a repository they apply when the caller asks for it. Ignore files above the start apply as
+//! a nested repository; outside of a repository they apply only if the caller requests it. Ignore files above the start apply as
 //! well.
 
 use super::ToolContext;
@@ -12,11 +12,11 @@ use pijs_protocol::globs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Depth below which directories are not entered.
+/// Maximum depth of directories that are entered.
 const MAX_DEPTH: usize = 64;
-/// Directories that one walk reads.
+/// Maximum number of directories that one walk reads.
 const MAX_DIRECTORIES: usize = 50_000;
-/// Lines of an ignore file that are read.
+/// Maximum number of lines of an ignore file that are read.
 const MAX_RULES: usize = 10_000;
 
 /// A file or directory of the walk.
@@ -34,7 +34,7 @@ pub(super) struct WalkEntry {
 struct PendingDirectory {
     found: WalkEntry,
     depth: usize,
-    /// The ignore rules that apply in it.
+    /// Ignore rules that apply in the directory.
     rules: IgnoreRules,
 }
 
@@ -48,7 +48,7 @@ struct IgnoreRules {
 }
 
 impl IgnoreRules {
-    /// Adds the ignore files of one more directory.
+    /// Adds the ignore files of a directory to the rules.
     async fn enter(&mut self, context: &ToolContext<'_>, directory: &Path, has: impl Fn(&str) -> bool) {
         if has(".git") {
             self.is_in_repository = true;
@@ -72,8 +72,8 @@ impl IgnoreRules {
     }
 }
 
-/// Iterates over everything below a directory, depth first and sorted by name. Skips `.git`, and what cannot be listed; does not
-/// follow links.
+/// Iterates over everything below a directory, depth first and sorted by name. Skips `.git` and directories that cannot be
+/// listed, and does not follow links.
 pub(super) struct FileWalk {
     waiting: Vec<PendingDirectory>,
     looked_into: usize,
@@ -81,8 +81,8 @@ pub(super) struct FileWalk {
 }
 
 impl FileWalk {
-    /// Begins a walk. `chosen` has precedence over all ignore files; with `everywhere`, `.gitignore` applies outside of
-    /// repositories too.
+    /// Begins a walk. `chosen` has precedence over all ignore files. With `everywhere`, `.gitignore` also applies outside of
+    /// repositories.
     pub(super) async fn below(context: &ToolContext<'_>, root: &Path, chosen: Override, everywhere: bool) -> Self {
         // Removes `.` components: rules match against names.
         let root: PathBuf = root.components().collect();
@@ -136,7 +136,8 @@ impl FileWalk {
     }
 }
 
-/// Returns the rules from above the start: up to the root of its repository or, outside of one, to the session's folder.
+/// Returns the rules of ignore files above the start, up to the root of its repository or, outside of a repository, to the
+/// session's folder.
 async fn above(context: &ToolContext<'_>, root: &Path, everywhere: bool) -> IgnoreRules {
     let is_there = async |path: PathBuf| context.system.kind(&path).await.is_ok();
     let mut repository = None;
@@ -161,7 +162,7 @@ async fn above(context: &ToolContext<'_>, root: &Path, everywhere: bool) -> Igno
 async fn read_rules(context: &ToolContext<'_>, directory: &Path, name: &str) -> Option<Gitignore> {
     let bytes = context.system.read(&directory.join(name)).await.ok()?;
     let directory = directory.to_owned();
-    // On a blocking thread: thousands of rules take long to compile.
+    // Runs on a blocking thread, because thousands of rules take long to compile.
     tokio::task::spawn_blocking(move || rules(&directory, &bytes)).await.ok()?
 }
 

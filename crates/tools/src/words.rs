@@ -1,11 +1,11 @@
 //! Texts of the system prompt, of the built-in tools and of summary requests.
 //!
-//! Code decides the structure (`agent/src/system_prompt.rs`, and the tools here); the sentences are data of one format, from one
-//! of two sources:
+//! Code determines the structure (`agent/src/system_prompt.rs`, and the tools here); the sentences are data in one format, from
+//! one of two sources:
 //!
 //! ```text
-//! words/own.json                    this program's own, always there        Words::own
-//! the package pi-coding-agent       pi's, by running it (pijs-runtime)      SessionBuilder::words
+//! words/own.json                    this program's own, always available    Words::own the package pi-coding-agent       pi's,
+//! by running it (pijs-runtime)      SessionBuilder::words
 //! ```
 //!
 //! A model or extension that was tuned to pi's prompt needs pi's sentences. No code depends on a particular sentence.
@@ -16,12 +16,12 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// Bounds the choices of `rules`, of which there are 2^n; pi has eight built-in tools.
+/// Maximum number of deciding tools, which bounds the 2^n combinations in `rules`; pi has eight built-in tools.
 const MAX_DECIDING: usize = 10;
 
 const OWN: &str = include_str!("words/own.json");
 
-/// All texts that a session contributes by itself.
+/// All texts that a session uses without extensions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Words {
@@ -33,17 +33,17 @@ pub struct Words {
     pub deciding: Vec<String>,
     /// Rules for each combination of `deciding`.
     pub rules: Vec<RuleTexts>,
-    /// The section on pi's documentation, split where its folder is inserted; empty without such a section.
+    /// The section on pi's documentation, split where its folder is inserted; empty if there is no such section.
     pub docs: Vec<String>,
     /// Texts around the list of skills, by the tool that reads skills.
     pub skills: BTreeMap<String, ListTexts>,
-    /// Heading of the project's own instructions.
+    /// Heading of the project's instructions.
     pub project_context: String,
     /// Prompts for summaries.
     pub summaries: SummaryWords,
     /// The built-in tools, by name.
     pub tools: BTreeMap<String, ToolWords>,
-    /// The folder of pi's documentation on this machine. Without one the prompt omits the section.
+    /// Folder of pi's documentation on this machine; without it the prompt omits the section.
     #[serde(skip)]
     pub pi_folder: Option<String>,
 }
@@ -74,9 +74,9 @@ pub struct ToolList {
 pub struct RuleTexts {
     /// The tools of the combination, in the order of `deciding`.
     pub tools: Vec<String>,
-    /// Rules before those of tools.
+    /// Rules that precede those of tools.
     pub first: Vec<String>,
-    /// Rules after those of tools.
+    /// Rules that follow those of tools.
     pub last: Vec<String>,
 }
 
@@ -102,16 +102,16 @@ pub struct SummaryWords {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolWords {
-    /// Description in the request.
+    /// Description in the model request.
     pub description: String,
-    /// One line of the system prompt.
+    /// Line in the system prompt.
     pub snippet: String,
     /// Rules for the system prompt.
     #[serde(default)]
     pub guidelines: Vec<String>,
     /// JSON Schema of the input.
     pub parameters: Value,
-    /// pi's constraint for providers that can sample by a schema.
+    /// pi's constraint, for providers that can sample by a schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constrained_sampling: Option<Value>,
 }
@@ -128,7 +128,7 @@ impl Words {
     ///
     /// # Errors
     ///
-    /// Fails when the JSON does not have this format, or when a tool or a combination of tools is missing.
+    /// Fails if the JSON does not have this format, or if a tool or a combination of tools is missing.
     pub fn read(json: &[u8]) -> Result<Self, String> {
         let words: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         let own = |tool: &Builtin| words.tools.contains_key(tool.name());
@@ -158,7 +158,7 @@ impl Words {
         self.rules_of(&chosen).expect("words that were read have rules for each choice")
     }
 
-    /// Selects deciding tools, in their order.
+    /// Returns the selected deciding tools, in their order.
     fn chosen(&self, is_chosen: impl Fn(usize) -> bool) -> Vec<&str> {
         self.deciding.iter().enumerate().filter(|(at, _)| is_chosen(*at)).map(|(_, name)| name.as_str()).collect()
     }

@@ -20,12 +20,12 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     }
 }
 
-/// Returns the error message for a failed write: of creating the folders above, or of opening the file.
+/// Returns the error message for a failed write, whether creating the parent folders or opening the file failed.
 async fn why(context: &ToolContext<'_>, path: &Path, error: &io::Error) -> String {
     let Some(parent) = path.parent() else { return refused(error, "open", Some(path)) };
     match context.system.kind(parent).await {
         Ok(FileKind::Directory) => refused(error, "open", Some(path)),
-        // A file is in the place of the folder or of one of its parents.
+        // A file has the name of the folder or of one of its parents.
         _ => refused(error, "mkdir", Some(parent)),
     }
 }

@@ -1,4 +1,4 @@
-//! The diff of an edit for users and extensions: numbered lines with context, and a unified patch.
+//! Creates the diff of an edit for the user and extensions: numbered lines with context, and a unified patch.
 
 use pijs_protocol::guard;
 use serde_json::{Value, json};
@@ -6,11 +6,12 @@ use similar::{ChangeTag, TextDiff};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Steps of a diff, beyond which the change is reported as one block: Myers' algorithm needs about (lines of both texts) x
-/// (changed lines) of them. The limit counts steps and not time, so that an edit reports the same diff on every machine.
+/// Maximum number of steps of a diff, above which the change is reported as a single block: Myers' algorithm needs about (lines
+/// of both texts) x (changed lines) steps. The limit counts steps and not time, so that an edit reports the same diff on every
+/// machine.
 const MAX_STEPS: usize = 500_000_000;
 
-/// Lines of context before and after a change.
+/// Number of lines of context before and after a change.
 const CONTEXT: usize = 4;
 
 /// Consecutive lines with the same tag: kept, removed or added.
@@ -23,7 +24,7 @@ struct DiffPart<'a> {
 pub(super) fn details(path: &str, before: &str, after: &str, replaced: usize) -> Value {
     let mut changes = TextDiff::configure();
     if steps(before, after, replaced) > MAX_STEPS && guard!(EditDiff) {
-        // The deadline lies in the past: the library then gives up the search for the shortest diff at once.
+        // The deadline is in the past, so that the library gives up the search for the shortest diff at once.
         let long_ago = Instant::now().checked_sub(Duration::from_secs(1));
         changes.deadline(long_ago.unwrap_or_else(Instant::now));
     }
@@ -113,8 +114,8 @@ fn patch(path: &str, changes: &TextDiff<'_, '_, '_, str>) -> String {
     text
 }
 
-/// Returns an upper bound for the steps of the shortest diff, from the lines that one text has more often than the other and from
-/// the lines of the replacements, which may have moved.
+/// Returns an upper bound for the steps of the shortest diff. It is based on the lines that occur more often in one text than in
+/// the other, and on the lines of the replacements, which may have moved.
 fn steps(before: &str, after: &str, replaced: usize) -> usize {
     let mut more: HashMap<&str, isize> = HashMap::new();
     let (mut lines, mut changed) = (0, replaced);
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_diff_beyond_the_step_limit_is_one_block() {
-        // Every second line is unchanged, which only the shortest diff shows.
+        // Every second line is unchanged, which only the shortest diff would show.
         let lines = |begin: &str| (0..60_000).map(|at| format!("{begin}{at}\nsame\n")).collect::<String>();
         let (before, after) = (lines("a"), lines("b"));
         assert!(steps(&before, &after, 0) > MAX_STEPS);

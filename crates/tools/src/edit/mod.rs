@@ -1,7 +1,8 @@
 //! The `edit` tool: replaces parts of a file. All replacements are matched against the original text.
 //!
-//! Text that has no exact match is searched again after normalisation (`normalise.rs`), which removes what models get wrong:
-//! typographic quotes and dashes, unusual spaces, blanks at line ends. Lines that no replacement touches keep their bytes.
+//! Text that has no exact match is searched again after normalisation (`normalise.rs`), which removes differences that models
+//! often cause: typographic quotes and dashes, unusual spaces, blanks at line ends. Lines that no replacement touches keep their
+//! bytes.
 
 mod diff;
 mod normalise;
@@ -82,7 +83,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     // Models write LF; the file keeps the line ends of its first line.
     let crlf = body.find('\n').is_some_and(|at| body[..at].ends_with('\r'));
     let before = line_feeds(body);
-    // On a blocking thread: each edit searches the whole file.
+    // Runs on a blocking thread, because each edit searches the whole file.
     let applied = tokio::task::spawn_blocking(move || apply(&input, &before).map(|after| (input, before, after)));
     let (input, before, after) = tokio::select! {
         biased;
@@ -93,7 +94,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
     let written = context.system.write(&path, format!("{mark}{written}").into_bytes()).await;
     written.map_err(|error| refused(&error, "open", Some(&path)))?;
     let message = format!("Successfully replaced {} block(s) in {}.", input.edits.len(), input.path);
-    // On a blocking thread: the diff of tens of thousands of changed lines takes seconds.
+    // Runs on a blocking thread, because the diff of tens of thousands of changed lines takes seconds.
     let lines = |edit: &Replacement| edit.old_text.lines().count() + edit.new_text.lines().count() + 2;
     let replaced = input.edits.iter().map(lines).sum();
     let details = tokio::task::spawn_blocking(move || diff::details(&input.path, &before, &after, replaced)).await;
@@ -176,7 +177,8 @@ fn replaced(part: &str, offset: usize, matched: &[MatchedEdit]) -> String {
     text
 }
 
-/// Applies replacements that matched the normalised text: lines they touch come from that text, all others from the original.
+/// Applies replacements that matched the normalised text. Lines that they touch come from that text, all others from the
+/// original.
 fn overlaid(before: &str, base: &str, matched: &[MatchedEdit]) -> String {
     let old: Vec<&str> = before.split_inclusive('\n').collect();
     let mut starts: Vec<usize> = vec![0];

@@ -1,9 +1,9 @@
-//! Normalises text, so that differences which models do not reproduce do not prevent a match.
+//! Normalises text, so that characters which models do not reproduce exactly do not prevent a match.
 
 use unicode_normalization::UnicodeNormalization as _;
 
 /// Returns the text in Unicode compatibility form (NFKC), without blanks at line ends, with plain quotes, dashes and spaces. The
-/// number of lines stays.
+/// number of lines is unchanged.
 pub(super) fn normalised(text: &str) -> String {
     let compatible: String = text.nfkc().collect();
     let lines: Vec<String> = compatible.split('\n').map(|line| line.trim_end().chars().map(plain).collect()).collect();
