@@ -1,5 +1,5 @@
-//! Creates an extension from a core module in text: `assemble FILE.wat OUT.wasm`. The exports have the flat signatures of the
-//! world.
+//! Creates an extension from a core module in text: `assemble FILE.wat OUT.wasm`. The exports must have the flat signatures of
+//! the world.
 
 use std::path::PathBuf;
 

@@ -12,10 +12,10 @@ use wasmparser::{Encoding, Parser, Payload};
 use wasmtime::component::Component;
 use wasmtime::component::types::{ComponentExtern, ComponentItem};
 
-/// Package of the world; `schema/wit/extension.wit` has its version.
+/// Package of the world; `schema/wit/extension.wit` states its version.
 const WORLD: &str = "pi:extension";
 
-/// The reason why a file is not an extension.
+/// Reason why a file is not an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The kind of the mistake.
@@ -29,9 +29,9 @@ pub struct Refusal {
 /// Kinds of mistakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
-    /// Not WebAssembly, cut off, or damaged.
+    /// The file is not WebAssembly, was cut off, or is damaged.
     Malformed,
-    /// The component targets another world than `pi:extension`.
+    /// The component targets a world other than `pi:extension`.
     World,
     /// The component imports something that is not provided.
     Import,
@@ -45,22 +45,22 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// A component that fits the world, compiled.
+/// A compiled component that fits the world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiled {
-    /// The component, from which another engine build can compile it again.
+    /// The component, which another engine build can compile again.
     pub component: Vec<u8>,
     /// Native code of this engine build.
     pub code: Vec<u8>,
-    /// Imported interfaces without versions, each with the imported functions.
+    /// Names of the imported interfaces without versions, each with the imported functions.
     pub imports: BTreeMap<String, Vec<String>>,
 }
 
-/// Compiles an author's `.wasm`: a component, or a core module that carries its world.
+/// Compiles an author's `.wasm`: a component, or a core module with a description of its world.
 ///
 /// # Errors
 ///
-/// Fails with a [`Refusal`], which says how to correct the file.
+/// Fails with a [`Refusal`], which states how to correct the file.
 pub fn compile(bytes: &[u8]) -> Result<Compiled, Refusal> {
     let component = component_of(bytes)?;
     let code = engine().precompile_component(&component).map_err(|error| malformed(&format!("{error:#}")))?;
@@ -79,10 +79,10 @@ pub fn compile(bytes: &[u8]) -> Result<Compiled, Refusal> {
     Ok(Compiled { component, code, imports: plain(imports) })
 }
 
-/// Returns a name of the code that this engine generates. Code of another name is compiled again.
+/// Returns a name of the engine build. Code that was compiled under another name is compiled again.
 pub fn engine_name() -> String {
     use std::hash::{Hash as _, Hasher as _};
-    /// FNV-1a, which has the same result in every process. The standard hasher need not have.
+    /// FNV-1a hasher, whose result is the same in every process, unlike that of the standard hasher.
     struct Fnv(u64);
     impl std::hash::Hasher for Fnv {
         fn finish(&self) -> u64 {
@@ -100,7 +100,7 @@ pub fn engine_name() -> String {
 }
 
 fn malformed(why: &str) -> Refusal {
-    // A parser's message may have several lines.
+    // A parser's message may have several lines; only the first is used.
     let why = why.lines().next().unwrap_or_default().trim_end_matches(['[', '=', ' ']).trim_end_matches(" - expected");
     Refusal {
         kind: RefusalKind::Malformed,
@@ -109,7 +109,7 @@ fn malformed(why: &str) -> Refusal {
     }
 }
 
-/// Returns the bytes if they are a component, or turns a core module into one.
+/// Returns the bytes if they are a component; converts a core module to a component.
 fn component_of(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     let version = Parser::new(0).parse_all(bytes).next();
     match version {
@@ -120,7 +120,7 @@ fn component_of(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-/// Turns a core module into a component.
+/// Converts a core module to a component.
 fn encode(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     let mut foreign = BTreeMap::new();
     let mut has_world = false;
@@ -218,6 +218,6 @@ fn check_imports(imports: &BTreeMap<String, Vec<String>>) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Interfaces of the world that an extension imports, `types` included.
+/// Interfaces of the world that an extension can import, including `types`.
 pub(crate) const INTERFACES: &[&str] =
     &["answers", "calls", "env", "events", "exec", "fs", "http", "log", "session", "timers", "tools", "types", "ui"];

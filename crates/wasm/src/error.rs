@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An error of loading a component, described in one sentence.
+/// The error of loading a component, described in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WasmError {
     message: String,

@@ -1,4 +1,5 @@
-//! The imports of the world, as hostcalls. Each typed import states the capability that its method needs, and the gate decides.
+//! Implements the imports of the world as hostcalls. Each typed import states the capability that its method needs, and the gate
+//! decides.
 
 use crate::bindings::pi::extension::{
     answers, calls, env, events, exec, fs, http, log, session, timers, tools, types, ui,
@@ -33,7 +34,7 @@ pub(crate) fn report_of(error: types::Error, phase: &str) -> ErrorReport {
     report(phase, failure.message)
 }
 
-/// Creates an error report of the extension. It has no position, because compiled code has none.
+/// Creates an error report of the extension. It has no source position, because compiled code has none.
 pub(crate) fn report(phase: &str, message: impl Into<String>) -> ErrorReport {
     ErrorReport {
         entry: None,

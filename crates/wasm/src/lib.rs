@@ -1,7 +1,7 @@
-//! Realms of WebAssembly components: extensions that are compiled ahead of time from any language.
+//! Runs realms of WebAssembly components: extensions that are compiled ahead of time from any language.
 //!
-//! The world is `pi:extension` (`schema/wit/extension.wit`). A component gets the same messages as a JavaScript realm, through
-//! typed exports, and makes the same hostcalls, through typed imports.
+//! The world is `pi:extension` (`schema/wit/extension.wit`). A component receives the same messages as a JavaScript realm through
+//! typed exports, and makes the same hostcalls through typed imports.
 //!
 //! | type | is |
 //! |---|---|

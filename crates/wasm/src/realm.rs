@@ -1,11 +1,11 @@
-//! One component: instantiated by its `load`, and then entered once per macrotask.
+//! Runs one component, which is instantiated by its `load` and then entered once per macrotask.
 //!
 //! ```text
 //! turn ─ fuel, clock, host lent ─ export of the task ─ host taken back ─ yield, or the end of the realm
 //! ```
 //!
-//! Invariants: an export runs to its end before the next one begins; a trap ends the realm, since what it left behind in the
-//! component's memory is undefined; a realm that ended answers every later entry with the same [`Termination`].
+//! Invariants: an export runs to its end before the next one begins; a trap ends the realm, because the component's memory is in
+//! an undefined state afterwards; a realm that ended answers every later entry with the same [`Termination`].
 
 use crate::bindings::{Extension, ExtensionPre, pi::extension::types};
 use crate::error::WasmError;
@@ -30,8 +30,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Store, Trap, UpdateDeadline};
 
-/// Instructions for one unit of a turn's fuel, which take 20 us on an idle core. That is less than the 50 us of a poll of the
-/// JavaScript engine, so that a loop ends by its fuel, at the same instruction in every run, before the watchdog fires.
+/// Number of instructions per unit of a turn's fuel, which take 20 us on an idle core. That is less than the 50 us of a poll of
+/// the JavaScript engine, so a loop runs out of fuel, at the same instruction in every run, before the watchdog fires.
 const INSTRUCTIONS_PER_FUEL: u64 = 20_000;
 
 /// Stops a running turn from another thread.
@@ -52,17 +52,17 @@ impl Interrupter {
         Arc::strong_count(&self.state) == 1
     }
 
-    /// Ends the running turn with `Timeout { quota: "deadline" }`; does nothing between turns.
+    /// Ends the running turn with `Timeout { quota: "deadline" }`. Has no effect between turns.
     pub fn interrupt(&self) {
         let stopped = self.state.compare_exchange(RUNNING, STOPPED, Ordering::Relaxed, Ordering::Relaxed);
         if stopped.is_ok() {
-            // Every component of the process checks its deadline now; those whose turn is not to end continue.
+            // Every component of the process now checks its deadline; those whose turn is not interrupted continue.
             engine().increment_epoch();
         }
     }
 }
 
-/// One component from instantiation to termination. Lives on one thread.
+/// A component from instantiation to termination. Must stay on one thread.
 pub struct ComponentRealm {
     store: Store<State>,
     pre: ExtensionPre<State>,
@@ -75,11 +75,11 @@ pub struct ComponentRealm {
     interrupter: Interrupter,
 }
 
-/// The reason why a turn could not be finished.
+/// Reason why a turn could not be finished.
 enum Fault {
     /// The component trapped, or a limit was reached.
     Trap(wasmtime::Error),
-    /// An invariant of the host is broken.
+    /// An invariant of the host does not hold.
     Bug(String),
 }
 
@@ -90,18 +90,19 @@ impl From<wasmtime::Error> for Fault {
 }
 
 impl ComponentRealm {
-    /// Creates a realm of a compiled component. Nothing of it runs before its `load`.
+    /// Creates a realm for a compiled component. No code of the component runs before its `load`.
     ///
     /// This maps the component's code, so that a process can seal itself afterwards: no later step needs an executable page.
     ///
     /// # Errors
     ///
-    /// Fails when the code was compiled by another version or for another processor, or imports something that the world lacks.
+    /// Fails when the code was compiled by another version or for another processor, or imports something that the world does not
+    /// provide.
     pub fn new(options: &RealmOptions, code: &Verified) -> Result<Self, WasmError> {
         let module = code.artifact().component().ok_or_else(|| WasmError::new("the artifact has no component"))?;
         let bytecode = module.bytecode.as_deref().ok_or_else(|| WasmError::new("the component was not compiled"))?;
-        // SAFETY: the bytes are those that `precompile` of this crate returned: a `Verified` is only made of what this
-        // installation authenticates, what this process compiled, or what the parent process verified.
+        // SAFETY: the bytes are those that `precompile` of this crate returned: a `Verified` is only created from code that this
+        // installation authenticates, that this process compiled, or that the parent process verified.
         let component = unsafe { Component::deserialize(engine(), bytecode) };
         let component = component.map_err(|error| WasmError::new(format!("cannot load the component: {error:#}")))?;
         let pre = prepare(&component)?;
@@ -136,7 +137,7 @@ impl ComponentRealm {
     ///
     /// # Errors
     ///
-    /// Fails when the realm has ended. Discard it.
+    /// Fails if the realm has ended, which must then be discarded.
     pub fn turn(&mut self, delivery: Delivery, host: &mut dyn Hostcalls) -> Result<Yield, Termination> {
         let Delivery { seq, now, task, state } = delivery;
         match task {
@@ -152,7 +153,7 @@ impl ComponentRealm {
     ///
     /// # Errors
     ///
-    /// Fails as [`ComponentRealm::turn`] does.
+    /// Fails like [`ComponentRealm::turn`].
     pub fn stream(
         &mut self,
         seq: Seq,
@@ -287,7 +288,7 @@ impl ComponentRealm {
                 self.say(Message::CallbackResult(result));
                 Ok(())
             }
-            // Code of the package may run in it, but a component has no `pi` object to be restricted.
+            // Code of the package may run in the component, but it has no `pi` object to be restricted.
             Message::Retired {} => {
                 self.stream = None;
                 Ok(())
@@ -406,7 +407,7 @@ impl ComponentRealm {
         Ok(())
     }
 
-    /// Sends the result of an event whose object was changed. A change of a member that may not change is an error.
+    /// Sends the result of an event whose object was changed. Changing a member that is read-only is an error.
     fn changed(&mut self, hook: EventHook, changes: &str) {
         self.store.data_mut().awaited.remove(hook.event_id.as_str());
         let changes = object_of("changed", changes).map_err(|error| error.message).and_then(|changes| {
@@ -422,7 +423,7 @@ impl ComponentRealm {
         self.say(Message::EventResult(EventResult { event_id: hook.event_id, value: None, changed, error }));
     }
 
-    /// Sends the result of an export. `None` inside means that the result comes later.
+    /// Sends the result of an export; the inner `None` means that the result will follow later.
     fn answered(
         &mut self,
         kind: Awaited,
@@ -441,7 +442,7 @@ impl ComponentRealm {
                 return;
             }
         };
-        // The component may have finished it while the export ran.
+        // The component may have finished the request while the export ran.
         if data.awaited.remove(&id).is_some() {
             data.finished(kind, id, outcome.map_err(|error| report(phase, error.message)));
         }
@@ -512,7 +513,7 @@ pub(crate) fn prepare(component: &Component) -> Result<ExtensionPre<State>, Wasm
     let mut linker = Linker::new(engine());
     Extension::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state).map_err(failed)?;
     wasi::add_to_linker(&mut linker, component, engine()).map_err(failed)?;
-    // A call of such an import is an error that names it.
+    // Calling such an import is an error that names it.
     linker.define_unknown_imports_as_traps(component).map_err(failed)?;
     let pre = linker.instantiate_pre(component).map_err(failed)?;
     ExtensionPre::new(pre).map_err(failed)

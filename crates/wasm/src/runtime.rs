@@ -1,23 +1,23 @@
-//! The wasmtime engine: one configuration for the compiler and for realms, deterministic and without signals.
+//! Configures the wasmtime engine for the compiler and for realms: deterministic and without signals.
 //!
-//! | setting | because |
+//! | setting | reason |
 //! |---|---|
 //! | fuel | a turn ends at the same instruction in every run |
 //! | epochs | a watchdog on another thread can end a turn |
 //! | canonical NaN, deterministic relaxed SIMD | the same bits on every processor |
 //! | no threads, no shared memory | the host alone decides the order |
-//! | explicit bounds checks, no signal handlers, no guard pages, no copy-on-write images | a sealed worker may neither install handlers nor make files, and its address space is short |
+//! | explicit bounds checks, no signal handlers, no guard pages, no copy-on-write images | a sealed worker can neither install handlers nor create files, and its address space is limited |
 
 use std::sync::OnceLock;
 use wasmtime::{Config, Engine, OptLevel};
 
-/// Stack that a component may use, bytes.
+/// Size of a component's stack, in bytes.
 const STACK_BYTES: usize = 512 << 10;
 
-/// Address space that a memory reserves to grow into without moving, bytes.
+/// Address space in bytes that a memory reserves so that it can grow without moving.
 const GROWTH_BYTES: u64 = 1 << 20;
 
-/// Returns the engine of this process. It is cheap to clone.
+/// Returns the engine of this process, which is cheap to clone.
 pub(crate) fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| Engine::new(&config()).expect("a configuration that every supported target has"))

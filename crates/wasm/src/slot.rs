@@ -1,4 +1,4 @@
-//! The host of the running turn, lent to the imports of a component for as long as it runs.
+//! Lends the host of the running turn to the imports of a component.
 
 use pijs_protocol::{HostCall, SyncReply};
 use std::mem;
@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 /// Executes the synchronous hostcalls of a running turn.
 pub trait Hostcalls {
-    /// Executes one call. The component waits for the reply.
+    /// Executes a single call. The component waits for the reply.
     fn call(&mut self, call: HostCall) -> SyncReply;
 }
 
@@ -16,8 +16,8 @@ pub(crate) struct HostSlot {
     lent: Option<NonNull<dyn Hostcalls>>,
 }
 
-// SAFETY: the pointer is only there while the turn runs that lent it, on the thread of that turn: a store that is entered
-// stays on its thread. Between turns there is nothing to send.
+// SAFETY: the pointer exists only while the turn that lent it runs, on the thread of that turn: a store that is entered stays on
+// its thread. Between turns there is nothing to send.
 unsafe impl Send for HostSlot {}
 
 impl HostSlot {
@@ -25,10 +25,10 @@ impl HostSlot {
     ///
     /// # Safety
     ///
-    /// The caller takes it back with [`HostSlot::clear`] before the borrow of `host` ends, also when the turn unwinds.
+    /// The caller must take the host back with [`HostSlot::clear`] before the borrow of `host` ends, even if the turn unwinds.
     pub(crate) unsafe fn lend(&mut self, host: &mut dyn Hostcalls) {
         let host: NonNull<dyn Hostcalls + '_> = NonNull::from(host);
-        // SAFETY: only the lifetime changes; the caller sees to it that the pointer is gone before the borrow ends.
+        // SAFETY: only the lifetime changes; the caller clears the slot before the borrow ends.
         self.lent =
             Some(unsafe { mem::transmute::<NonNull<dyn Hostcalls + '_>, NonNull<dyn Hostcalls + 'static>>(host) });
     }
@@ -41,7 +41,8 @@ impl HostSlot {
     /// Calls the lent host; `None` outside a turn.
     pub(crate) fn call(&mut self, call: HostCall) -> Option<SyncReply> {
         let mut host = self.lent.take()?;
-        // SAFETY: the pointer is live by the contract of `lend`, and unique: it was taken out of the slot, its only home.
+        // SAFETY: the pointer is live by the contract of `lend`. It is unique, because it was taken out of the slot, the only
+        // place that contains it.
         let reply = unsafe { host.as_mut() }.call(call);
         self.lent = Some(host);
         Some(reply)

@@ -1,4 +1,4 @@
-//! The state that the imports of one component share: the host of the turn, the outbox, time, randomness, limits.
+//! State that the imports of one component share: the host of the turn, the outbox, time, randomness and limits.
 
 use crate::slot::HostSlot;
 use pijs_protocol::hostcall::HostcallError;
@@ -13,17 +13,17 @@ use time::macros::format_description;
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Result};
 
-/// Maximum length of a line of standard output; a longer line becomes several log entries.
+/// Maximum length in bytes of a line of standard output; a longer line becomes several log entries.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
-/// Maximum number of instances, memories and tables of one component, each. The adapters and shims of a component that was built
-/// from C have five.
+/// Maximum number of instances, memories and tables of one component, each. A component built from C has five, for its adapters
+/// and shims.
 const MAX_PARTS: usize = 64;
 
 /// Maximum number of elements of one table.
 const TABLE_ELEMENTS: usize = 1_000_000;
 
-/// The kind of entry that waits for `answers.finish`.
+/// Kind of request that waits for `answers.finish`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaited {
     Event,
@@ -50,9 +50,9 @@ pub(crate) struct WasiState {
     pub(crate) table: ResourceTable,
     pub(crate) clock: Clock,
     entropy: Entropy,
-    /// Draws of random bytes in the running turn.
+    /// Number of draws of random bytes in the running turn.
     pub(crate) draws: u32,
-    /// Bytes of an output stream that are not a whole line yet.
+    /// Bytes of an output stream that do not form a complete line yet.
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// Applies a difference of the readable state.
+    /// Applies a delta of the readable state.
     pub(crate) fn apply(&mut self, delta: StateDelta) {
         self.readable.extend(delta.set);
         if let Some(entries) = delta.entries {
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// Creates a request with the next id, which is its ticket.
+    /// Creates a request. Its id, the next one, is its ticket.
     pub(crate) fn request(
         &mut self,
         method: &str,
@@ -112,7 +112,7 @@ impl State {
         (self.calls, call)
     }
 
-    /// Executes a call, and applies the time and the state that its reply carries.
+    /// Executes a call, and applies the time and the state in its reply.
     pub(crate) fn answer_now(&mut self, call: HostCall) -> Result<HostResult, HostcallError> {
         let Some(reply) = self.host.call(call) else {
             return Err(HostcallError::invalid("too_early", "a component calls its host in a turn only"));
@@ -143,7 +143,7 @@ impl State {
     /// Writes a log entry.
     pub(crate) fn log(&mut self, level: Level, event: &str, message: String) {
         if self.facts.get("observesEvents") == Some(&Value::Bool(true)) {
-            // Sent at once, so that a recording driver keeps the order. A refusal is in the ledger.
+            // Sent at once, so that a recording driver sees the order. A refusal is in the ledger.
             let _ =
                 self.call_now("log", "log", json!({ "level": level, "event": event, "message": message }), Vec::new());
             return;
@@ -226,7 +226,7 @@ impl Clock {
         self.ahead_us = 0;
     }
 
-    /// Reads the time, which never goes back.
+    /// Reads the time, which never decreases.
     pub(crate) fn read(&mut self) -> Now {
         self.reads += 1;
         let ahead_us = self.ahead_us;
@@ -236,11 +236,11 @@ impl Clock {
     }
 }
 
-/// Enforces the realm's memory limit for memories and tables.
+/// Enforces the realm's memory limit on memories and tables.
 pub(crate) struct Memory {
     most: u64,
     pub(crate) used: u64,
-    /// Whether growth was refused: if the component ends after that, it ran out of memory.
+    /// Whether growth was refused. If the component then traps, it ran out of memory.
     pub(crate) refused: bool,
 }
 

@@ -5,7 +5,7 @@
 use wit_component::StringEncoding;
 use wit_parser::Resolve;
 
-/// The world.
+/// Definition of the world.
 const WORLD: &str = include_str!("../../../schema/wit/extension.wit");
 
 /// Exports of the world with their flat signatures. Each returns address 0, which holds zeros: success without a value.
@@ -18,7 +18,7 @@ const EXPORTS: &[(&str, &str)] = &[
     ("complete", "(param i32 i64 i32 i32 i32 i32 i32 i32 i32 i32)"),
 ];
 
-/// Memory and an allocator that starts at 64 KiB and never frees. Addresses below are the test's.
+/// Memory and an allocator that starts at 64 KiB and never frees. A test can use all lower addresses.
 const MEMORY: &str = r#"
   (memory (export "memory") 2)
   (global $next (mut i32) (i32.const 65536))

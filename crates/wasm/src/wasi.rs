@@ -1,16 +1,16 @@
-//! The part of WASI 0.2 that a guest's standard library needs, bound to the realm.
+//! Implements the part of WASI 0.2 that a guest's standard library needs, in terms of the realm.
 //!
-//! | interface | what it does here |
+//! | interface | behaviour |
 //! |---|---|
 //! | `clocks`, `random` | the driver's time and seeded randomness |
 //! | `cli` standard output and error | lines of the extension's log; standard input is empty |
 //! | `cli/environment` | the plain variables that every extension sees; others through `pi:extension/env` |
 //! | `cli/exit` | ends the component, as an error |
-//! | `io/poll` | waiting is a hostcall of `timer` |
-//! | `filesystem` | no folder is open in advance: files are `pi:extension/fs` |
-//! | `sockets` | each way to open one is refused with `access-denied` |
+//! | `io/poll` | waits with a hostcall of `timer` |
+//! | `filesystem` | no folder is preopened; files are accessed through `pi:extension/fs` |
+//! | `sockets` | opening a socket fails with `access-denied` |
 //!
-//! Every other import of `wasi:` is refused when it is called, by an error that names it. Definitions bear the version that the
+//! Every other import of `wasi:` fails when it is called, with an error that names it. Definitions have the version that the
 //! component imports.
 
 use crate::state::State;
@@ -21,7 +21,7 @@ use wasmtime::{Engine, Result, StoreContextMut, bail};
 
 /// Error of a stream. It is never created, but the type has to exist.
 struct StreamFailure;
-/// A pollable: a time of the monotonic clock in nanoseconds, or `None` for one that is ready.
+/// A pollable: a time of the monotonic clock in nanoseconds; `None` if it is always ready.
 struct Pollable(Option<u64>);
 /// Standard input, which is empty.
 struct Input;

@@ -5,18 +5,18 @@
 //!
 //! | type | is |
 //! |---|---|
-//! | [`Store`] | everything that the WebAssembly code of one realm owns, until the realm ends |
+//! | [`Store`] | all objects of a realm's WebAssembly code, until the realm ends |
 //! | [`Context`] | an exclusive borrow of the store; its methods are the operations |
 //! | [`Embedder`] | imported functions, the budget of a turn and the memory limit, provided by the engine |
 //! | [`Value`] | an argument or a result; references are ids of the store |
 //! | [`Failure`], [`Trap`] | the reason why an operation failed |
 //!
-//! Invariants: running time is counted in fuel, so it is the same on every machine, and [`Embedder::poll`] is
-//! called before each portion; linear memories, tables, modules and instances reserve memory with [`Embedder::take_memory`]; no
-//! machine code is generated. A function, memory, table or global always has the same id, because the embedder keeps one
-//! object for each.
+//! Invariants: running time is counted in fuel, so it is the same on every machine, and [`Embedder::poll`] is called before each
+//! portion; linear memories, tables, modules and instances reserve memory with [`Embedder::take_memory`]; no machine code is
+//! generated. A function, memory, table or global always has the same id, because the embedder keeps one JavaScript object for
+//! each.
 //!
-//! An imported function may call into the store again: [`Embedder::call_import`] gets a context of its own.
+//! An imported function may call into the store again, with the context that [`Embedder::call_import`] receives.
 
 #![warn(missing_docs)]
 #![warn(clippy::disallowed_methods)]

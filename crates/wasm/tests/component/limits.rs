@@ -1,4 +1,4 @@
-//! Tests of the limits that end a component, and of their isolation: other components and the host continue.
+//! Tests that limits end a component, and that other components and the host continue.
 
 use crate::support::Guest;
 use pijs_protocol::Termination;
@@ -56,7 +56,7 @@ fn another_thread_stops_a_turn() {
     let mut guest = Guest::with("", LOOP, Limits { fuel: u64::MAX, ..Limits::default() });
     let interrupter = guest.realm.interrupter();
     let stop = std::thread::spawn(move || {
-        // Before the turn this does nothing, so it goes on until there is one.
+        // Has no effect before the turn, so it is repeated until there is one.
         while !interrupter.is_orphaned() {
             interrupter.interrupt();
             std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! Tests of component realms. All components are written as text, so that these tests run everywhere.
+//! Tests of component realms. All components are written as text, so that these tests need no compiler for other languages.
 
 mod limits;
 mod refusals;

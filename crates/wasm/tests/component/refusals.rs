@@ -1,4 +1,4 @@
-//! Tests of files that are not extensions: the error is one sentence with a remedy.
+//! Tests files that are not extensions: the error is one sentence with a remedy.
 
 use pijs_wasm::{RefusalKind, compile, text};
 
@@ -12,7 +12,7 @@ fn refused(bytes: &[u8], kind: RefusalKind, message: &str, help: &str) {
 }
 
 #[test]
-fn bytes_that_are_no_webassembly() {
+fn bytes_that_are_not_webassembly() {
     refused(b"", RefusalKind::Malformed, "not a valid WebAssembly file", "build it again");
     refused(b"#!/bin/sh\n", RefusalKind::Malformed, "not a valid WebAssembly file", "build it again");
     let whole = text::core_module(&text::module("", ""));
@@ -39,7 +39,7 @@ fn a_component_for_another_host() {
 }
 
 #[test]
-fn a_core_module_that_nobody_can_link() {
+fn a_core_module_that_cannot_be_linked() {
     let worldless = text::assemble("(module)");
     refused(&worldless, RefusalKind::World, "does not say which world", "wit-bindgen");
     let foreign = text::core_module(&text::module(r#"(import "env" "launch" (func))"#, ""));

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 /// A value with its attachments, or an error.
 pub(crate) type Answer = Result<(Value, Vec<Vec<u8>>), HostcallError>;
 
-/// Replies to calls in order; a call without a prepared reply is denied.
+/// Replies to calls in order. A call without a prepared reply is denied.
 #[derive(Default)]
 pub(crate) struct Host {
     pub(crate) calls: Vec<HostCall>,
@@ -46,7 +46,7 @@ pub(crate) fn options(limits: Limits) -> RealmOptions {
     }
 }
 
-/// Compiles bytes and creates a realm of them.
+/// Compiles bytes and creates a realm for the component.
 pub(crate) fn realm_of(bytes: &[u8], limits: Limits) -> ComponentRealm {
     let compiled = compile(bytes).unwrap_or_else(|refusal| panic!("{refusal}"));
     let engine = EngineBuild { name: "test".into(), version: "0".into(), bytecode: 0, target: "test".into() };

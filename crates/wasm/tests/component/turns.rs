@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 
 const VERDICT: &str = include_str!("../../../../fixtures/guests/text/verdict.wat");
 
-/// Returns data segments of an answer with JSON text: `value(text)` at 512, the text at 1024.
+/// Returns the data segments of an answer with JSON text: `value(text)` at address 512, the text at 1024.
 fn value_at_512(text: &str) -> String {
     let length = text.len();
     let text = text.replace('"', "\\22");
@@ -83,7 +83,7 @@ fn tools_and_events_are_answered_at_once() {
     assert_eq!((result.slash_command_id.as_str(), &result.error), ("slash-1", &None));
 }
 
-/// `calls.call` with a request at 2048: its method, capability and parameters are texts of the data there.
+/// A call of `calls.call` with a request at address 2048, which refers to texts for method, capability and parameters.
 const CALL: &str = r#"
   (import "pi:extension/calls@1.0.0" "call" (func $call (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i64 i32)))
   (import "pi:extension/answers@1.0.0" "finish" (func $finish (param i32 i32 i32 i32 i32 i32 i32 i32 i32)))
@@ -91,7 +91,7 @@ const CALL: &str = r#"
 
 #[test]
 fn a_tool_that_waits_is_answered_in_a_later_turn() {
-    // call-tool begins `ui.select` and answers `later`; complete finishes the call `call-1` with `{"ok":1}`.
+    // `call-tool` begins `ui.select` and answers `later`; `complete` finishes the call `call-1` with `{"ok":1}`.
     let items = r#"
       (data (i32.const 2048) "uiui{\22op\22:\22select\22}call-1{\22ok\22:1}")
       (data (i32.const 512) "\00\00\00\00\01\00\00\00")
@@ -118,8 +118,8 @@ fn a_tool_that_waits_is_answered_in_a_later_turn() {
 
 #[test]
 fn a_refusal_reaches_the_component_as_a_case_of_the_taxonomy() {
-    // `register` reads a file and fails with the error of that call: the result of `read-file` has its error at the same
-    // address as that of `register`.
+    // `register` reads a file and fails with the error of that call: the result of `read-file` has its error at the same address
+    // as the result of `register`.
     let imports = r#"(import "pi:extension/fs@1.0.0" "read-file" (func $read (param i32 i32 i32)))"#;
     let items = r#"
       (data (i32.const 2048) "/etc/passwd")

@@ -1,4 +1,4 @@
-//! WASI 0.2 as a guest's standard library uses it.
+//! Tests WASI 0.2 as a guest's standard library uses it.
 
 use crate::support::Guest;
 use pijs_protocol::log::Level;
@@ -105,7 +105,7 @@ fn a_socket_is_refused_as_an_error_that_the_guest_sees() {
 }
 
 #[test]
-fn what_is_not_there_is_named_when_it_is_called() {
+fn missing_imports_are_named_when_they_are_called() {
     let trapped = |package, imports: &str, items: &str| match load(&[package], imports, items) {
         Err(Termination::Trapped { detail }) => detail,
         other => panic!("{other:?}"),

@@ -1,4 +1,4 @@
-//! The world against the protocol: neither changes without the other.
+//! Compares the world with the protocol, so that neither changes without the other.
 
 use pijs_protocol::ErrorCode;
 use pijs_protocol::hostcall::HostcallError;
@@ -21,7 +21,7 @@ fn cases(resolve: &Resolve, name: &str) -> Vec<String> {
     }
 }
 
-/// Members of a schema's enumeration.
+/// Returns the variants of an enumeration, from its schema.
 fn names<T: schemars::JsonSchema>() -> Vec<String> {
     let schema = schemars::schema_for!(T).to_value();
     let text = |value: &serde_json::Value| Some(value["const"].as_str()?.to_owned());
