@@ -23,7 +23,7 @@ export class AssertionError extends Error {
   constructor(details: Details) {
     super(details.message ?? `${inspect(details.actual)} ${details.operator ?? "=="} ${inspect(details.expected)}`);
     Object.defineProperty(this, "name", { value: "AssertionError", writable: true, configurable: true });
-    // The members are defined in Node's order, whatever the order of the arguments.
+    // Defines the members in Node's order, regardless of the order of the arguments.
     this.generatedMessage = details.message === undefined;
     this.actual = details.actual;
     this.expected = details.expected;
@@ -39,7 +39,7 @@ function check(holds: boolean, message: Message, otherwise: () => Details): void
   const details = otherwise();
   const generated = message === undefined;
   const { operator, actual, expected } = details;
-  // These append the difference to the caller's message.
+  // These operators append the difference to the caller's message.
   const differs = operator === "strictEqual" || operator === "deepStrictEqual" ? unequal(operator, actual, expected, message) : undefined;
   const error = new AssertionError({ ...details, message: differs ?? message ?? details.message });
   if (generated && !details.message?.startsWith("Missing expected")) Object.defineProperty(error, "generatedMessage", { value: true });
@@ -163,7 +163,7 @@ const members = {
   match, doesNotMatch, fail, ifError, throws, doesNotThrow, rejects, doesNotReject,
 };
 
-/** Behaves like `assert`, with the strict forms under the short names. */
+/** Behaves like `assert`, but the short names have the strict forms. */
 export const strict = Object.assign((value?: unknown, message?: Message) => ok(value, message), members, {
   equal: strictEqual, notEqual: notStrictEqual, deepEqual: deepStrictEqual, notDeepEqual: notDeepStrictEqual,
 });

@@ -1,7 +1,7 @@
 /**
  * `node:async_hooks`: stores that follow the asynchronous flow. `pi:web/contexts` implements the flow.
  *
- * Hooks (`createHook`) are accepted and never called: nothing in a realm has asynchronous ids.
+ * Hooks (`createHook`) are accepted and never called: a realm has no asynchronous ids.
  */
 
 import { checkFunction } from "pi:node/errors";

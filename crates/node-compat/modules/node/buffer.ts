@@ -1,8 +1,8 @@
 /**
  * `node:buffer`: Buffer, a Uint8Array with text and number methods.
  *
- * Buffers share memory exactly where Node's do: `Buffer.from(arrayBuffer)`, `slice` and `subarray` do,
- * `from(array)`, `from(buffer)` and `concat` copy. There is no pool, so `byteOffset` of a fresh one is 0.
+ * Buffers share memory exactly where Node's do: `Buffer.from(arrayBuffer)`, `slice` and `subarray` share,
+ * `from(array)`, `from(buffer)` and `concat` copy. There is no pool, so `byteOffset` of a new buffer is 0.
  */
 
 import { importSync } from "pi:engine";
@@ -157,7 +157,7 @@ class BufferClass extends Uint8Array {
     return compareBytes(this.subarray(start, end), new Uint8Array(target.buffer, target.byteOffset, target.length).subarray(targetStart, targetEnd));
   }
 
-  /** `(text, encoding)`, `(text, offset, encoding)`, `(text, offset, length, encoding)`; whole characters only. */
+  /** Writes whole characters: `(text[, encoding])`, `(text, offset[, encoding])`, `(text, offset, length[, encoding])`. */
   write(text: string, offset?: any, length?: any, encoding?: any): number {
     if (typeof text !== "string") throw coded(TypeError, "ERR_INVALID_ARG_TYPE", "argument must be a string");
     if (typeof offset === "string") [encoding, offset, length] = [offset, undefined, undefined];
@@ -240,7 +240,7 @@ class BufferClass extends Uint8Array {
     const shown = Array.from(Uint8Array.prototype.subarray.call(this, 0, INSPECT_MAX_BYTES), (byte) => (byte + 0x100).toString(16).slice(1)).join(" ");
     const more = this.length - INSPECT_MAX_BYTES;
     const tail = more > 0 ? ` ... ${more} more byte${more > 1 ? "s" : ""}` : "";
-    // Own properties are shown, too.
+    // Shows own properties too.
     const names = Object.keys(this).filter((name) => !/^\d+$/.test(name));
     const { inspect } = names.length > 0 ? importSync("pi:node/util/inspect") : { inspect: undefined };
     const extras = names.map((name) => `, ${name}: ${inspect((this as any)[name])}`).join("");
@@ -304,7 +304,7 @@ for (const encoding of ["utf8", "latin1", "ascii", "ucs2", "base64", "base64url"
   });
 }
 
-/** The number methods, as the table defines them. */
+/** The number methods, which the table in `numbers.ts` defines. */
 interface Numbers {
   [method: `read${string}`]: (offset?: number, byteLength?: number) => any;
   [method: `write${"Int" | "UInt" | "Uint" | "Big" | "Float" | "Double"}${string}`]: (value: any, offset?: number, byteLength?: number) => number;
@@ -333,7 +333,7 @@ for (const name of Object.getOwnPropertyNames(BufferClass)) {
 Object.setPrototypeOf(Buffer, Uint8Array);
 (Buffer as any).prototype = BufferClass.prototype;
 Object.defineProperty(BufferClass.prototype, "constructor", { value: Buffer, writable: true, configurable: true });
-// Uint8Array's own methods (map, filter) return a Buffer again.
+// Makes Uint8Array's own methods (map, filter) return a Buffer.
 Object.defineProperty(Buffer, Symbol.species, { get: () => Buffer, configurable: true });
 
 export const SlowBuffer = Buffer;
@@ -348,12 +348,12 @@ export function isAscii(bytes: ArrayBuffer | ArrayBufferView): boolean {
 }
 export function transcode(source: Uint8Array, from: string, to: string): Buffer {
   const text = decodeText(source, checkedEncoding(from));
-  // A character without a byte becomes a question mark.
+  // Replaces a character without a byte with a question mark.
   return Buffer.from(/^(?:latin1|binary|ascii)$/i.test(to) ? text.replace(to.toLowerCase() === "ascii" ? /[^\0-\x7f]/gu : /[^\0-\xff]/gu, "?") : text, to);
 }
 
 export const kStringMaxLength: number = constants.MAX_STRING_LENGTH;
-/** Returns nothing: a realm has no object URLs. */
+/** Returns undefined: a realm has no object URLs. */
 export function resolveObjectURL(): undefined {
   return undefined;
 }

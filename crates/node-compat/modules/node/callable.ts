@@ -1,14 +1,14 @@
 /**
  * `pi:node/callable`: classes that old code calls as functions, `http.ServerResponse.call(this, request)` with `util.inherits`,
- * as their constructors in Node are functions.
+ * because their constructors are functions in Node.
  *
- * A class cannot be called, but what its outermost parent returns is the object that its constructors go on with. So the
- * parent of such a class gives back the object that the call was for, and members and private names are put on that.
+ * A class cannot be called, but its constructors continue with the object that its outermost parent returns. So the
+ * parent of such a class returns the object that the call was for, and members and private names are defined on it.
  */
 
 let adopted: object | undefined;
 
-/** Returns the parent of a class that [`callable`] wraps: `Base`, which is a function, with the object of a call. */
+/** Returns the parent for a class that [`callable`] wraps: `Base`, as a function that returns the object of a call. */
 export function adopting<B>(Base: B): B {
   const Parent: any = function (this: object, ...args: unknown[]) {
     const target = adopted ?? this;
@@ -20,7 +20,7 @@ export function adopting<B>(Base: B): B {
   return Object.setPrototypeOf(Parent, Base as any);
 }
 
-/** Wraps a class as a function that can also be called: on an object that inherits from it, otherwise like `new`. */
+/** Wraps a class as a function that can be called, either on an object that inherits from it or like `new`. */
 export function callable<C>(made: C): C {
   const Class = made as any;
   const Outer: any = function (this: unknown, ...args: unknown[]) {

@@ -1,8 +1,8 @@
 /**
  * `node:child_process` over the `exec` hostcall.
  *
- * Children are never detached and share no descriptors: `stdio: "inherit"` goes to the log. They end with
- * the extension. `fork` is refused, since there is no Node.
+ * Children are never detached and share no descriptors: `stdio: "inherit"` writes to the log. They are killed with
+ * the extension. `fork` is refused, since there is no Node to run.
  */
 
 import { HostcallError, callSync } from "pi:hostcall";
@@ -28,7 +28,7 @@ export function spawn(file: string, args?: readonly string[] | SpawnOptions, opt
   return new ChildProcess(program(file, args, options));
 }
 
-// Collecting forms
+// Forms that collect output
 
 function shown(output: Buffer, encoding: string | null | undefined, fallback: string | null): any {
   const chosen = encoding === undefined ? fallback : encoding;
@@ -40,7 +40,7 @@ export function execFile(file: string, ...rest: any[]): ChildProcess {
   return collect(file, args, options ?? undefined, done);
 }
 
-/** `(args?, options?, callback?)`: each of them may be left out. */
+/** Splits `(args?, options?, callback?)`, each of which may be left out. */
 function split(given: any[], hasArgs: boolean): [any, any, ExecDone | undefined] {
   const rest = [...given];
   const args = !hasArgs ? undefined : Array.isArray(rest[0]) || rest[0] === undefined || rest[0] === null ? rest.shift() : undefined;
@@ -77,7 +77,7 @@ function collect(file: string, args: any, given: any, done: ExecDone | undefined
     failure ??= Object.assign(new Error(`Command failed: ${line}\n${stderr}`), { code, killed: child.killed || killed, signal });
     done(Object.assign(failure, { cmd: line }), stdout, stderr);
   };
-  // Descendants may hold its pipes long after its exit; the result does not wait for them.
+  // Descendants may keep the program's pipes open long after it exits; the result does not wait for them.
   const letGo = () => {
     child.stdout.destroy();
     child.stderr.destroy();
@@ -136,7 +136,7 @@ for (const form of [exec, execFile] as ((...args: any[]) => ChildProcess)[]) {
   });
 }
 
-// Sync forms
+// Synchronous forms
 
 interface SyncResult {
   pid: number;
@@ -157,7 +157,7 @@ export function spawnSync(file: string, args?: readonly string[] | SpawnOptions,
   const bytes: Uint8Array[] = [];
   const params = wholeParams(what, bytes, inputOf(what.options.input));
   params.maxBuffer ??= MAX_BUFFER;
-  // Text would lose invalid UTF-8.
+  // Requests bytes, because text would lose invalid UTF-8.
   params.encoding = "buffer";
   const mode = (at: number) => (Array.isArray(stdio) ? stdio[at] : stdio);
   const piped = (at: number) => mode(at) === undefined || mode(at) === null || mode(at) === "pipe";
@@ -172,7 +172,7 @@ export function spawnSync(file: string, args?: readonly string[] | SpawnOptions,
     }
     const [out, err] = outputs.map((output, at) => (piped(at + 1) ? shown(output, encoding, null) : null));
     const overflows = Boolean(answer.output.truncated);
-    // The closed pipe may have ended it before the signal did, which makes no difference.
+    // The closed pipe may have ended the program before the signal did; the result is the same.
     const ended: string | null = overflows ? signalName(killSignal) : (signal ?? null);
     let failure: unknown;
     if (overflows) failure = spawnError(new HostcallError({ code: "io", details: { errno: "ENOBUFS" } }), "spawnSync", what);
@@ -196,7 +196,7 @@ function checked(result: SyncResult, command: string): any {
   return result.stdout;
 }
 
-/** Without `stdio`, the program's stderr is passed on. */
+/** Forwards the program's stderr if the options have no `stdio`. */
 function passErrors(result: SyncResult, options: SpawnOptions | undefined): SyncResult {
   if (!options?.stdio && result.stderr?.length > 0) log("error", "stderr", result.stderr.toString().replace(/\n$/, ""));
   return result;

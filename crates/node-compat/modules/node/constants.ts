@@ -1,11 +1,11 @@
-/** `node:constants`: the old flat list. */
+/** `node:constants`: the deprecated flat list of all constants. */
 
 import { constants as openssl } from "pi:node/crypto/constants";
 import { constants as files } from "pi:node/fs/constants";
 import { constants as system } from "pi:node/os/constants";
 
 const all: Record<string, any> = { ...system.dlopen, ...system.errno, ...system.priority, ...system.signals, ...files, ...openssl };
-// Only `crypto` has this one.
+// Only `crypto.constants` has this member.
 delete all.defaultCipherList;
 
 export const {

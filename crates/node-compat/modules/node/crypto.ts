@@ -1,7 +1,7 @@
 /**
- * `node:crypto`: randomness, digests, HMACs, AES, key derivation, keys of two parts, constant-time comparison.
+ * `node:crypto`: randomness, digests, HMACs, AES, key derivation, asymmetric keys, constant-time comparison.
  *
- * Certificates, prime numbers and Diffie-Hellman over them throw when they are called and name the call.
+ * Certificates, prime numbers and finite-field Diffie-Hellman are not supported: a call throws an error that names it.
  */
 
 import { fillRandom, random } from "pi:engine";
@@ -22,7 +22,7 @@ import { queueTick } from "pi:web/ticks";
 type Done = (error: Error | null, value?: any) => void;
 
 export const webcrypto = web;
-/** Loads on first use. */
+/** The Web Crypto API, loaded on first use. */
 export const subtle = new Proxy({} as typeof web.subtle, {
   get: (_target, name) => {
     const member = (web.subtle as any)[name];
@@ -57,7 +57,7 @@ export function randomFill(buffer: ArrayBufferView, ...args: any[]): void {
   queueTick(() => done(null, buffer));
 }
 
-/** Returns a uniformly distributed integer from `min` to below `max`. */
+/** Returns a uniformly distributed integer that is at least `min` and below `max`. */
 export function randomInt(min: number, max?: number | Done, done?: Done): number | void {
   const callback = typeof max === "function" ? max : done;
   const [low, high] = typeof max === "number" ? [min, max] : [0, min];
@@ -90,7 +90,7 @@ export function timingSafeEqual(a: ArrayBufferView, b: ArrayBufferView): boolean
 export const getFips = (): number => 0;
 export const secureHeapUsed = () => ({ total: 0, used: 0, utilization: 0, min: 2 });
 
-/** Returns a new random secret, of `length` bits. */
+/** Returns a new random secret of `length` bits. */
 export function generateKeySync(type: string, options: { length: number }): KeyObject {
   const bits = options?.length;
   if (type === "hmac") {

@@ -110,7 +110,7 @@ class TracingChannel {
     return this.#begun(context, () => Promise.resolve(Reflect.apply(body, self, args)).then((value) => settled("result", value), (error) => settled("error", error)));
   }
 
-  /** The callback is the argument at `position`, the last one without it. */
+  /** Traces a call whose callback is the argument at `position`, by default the last one. */
   traceCallback<T>(body: (...args: any[]) => T, position: number = -1, context: any = {}, self?: unknown, ...args: any[]): T {
     if (!this.hasSubscribers) return Reflect.apply(body, self, args);
     const callback = args.at(position);

@@ -51,7 +51,7 @@ export function resolve(hostname: string, ...rest: any[]): void {
 
 export const { getDefaultResultOrder, getServers, setDefaultResultOrder } = promises;
 
-/** Resolves like the functions, and refuses the same records. */
+/** Resolves names like the functions, and refuses the same records. */
 export class Resolver extends promises.Resolver {}
 Object.assign(Resolver.prototype, refused, { resolve, resolve4, resolve6 });
 export { promises };
@@ -61,7 +61,7 @@ export {
   EOF, FILE, NOMEM, DESTRUCTION, BADSTR, BADFLAGS, NONAME, BADHINTS, NOTINITIALIZED, LOADIPHLPAPI, ADDRGETNETWORKPARAMS,
   CANCELLED,
 } from "pi:node/dns/codes";
-/** Hints of `lookup`. */
+/** Flags for the `hints` option of `lookup`. */
 export const ADDRCONFIG = 32;
 export const ALL = 16;
 export const V4MAPPED = 8;

@@ -1,8 +1,8 @@
 /**
  * `pi:node/environment`: the variables behind `process.env`.
  *
- * Variables that need no grant are facts; any other name causes a sync `env` call when it is read, and is undefined when it is
- * not granted. Assignments stay in the realm, and go to the programs that it runs.
+ * Variables that need no grant are facts. Reading any other name makes a sync `env` call; the name is undefined if it is
+ * not granted. Assignments affect only the realm and the programs that it runs.
  */
 
 import { facts } from "pi:engine";
@@ -10,7 +10,7 @@ import { callSync } from "pi:hostcall";
 
 export type Names = Record<string, string>;
 
-/** Known values; undefined stands for "not set". */
+/** Known values; undefined means that a variable is not set. */
 const local = new Map<string, string | undefined>(Object.entries((facts.env ?? {}) as Names));
 /** Variables that the extension set or deleted. */
 const changed = new Map<string, string | undefined>();
@@ -21,7 +21,7 @@ function change(name: string, value: string | undefined): void {
 }
 
 /**
- * Returns the environment of programs without an explicit one: nothing where the extension changed nothing, since the host knows
+ * Returns the environment of programs without an explicit one: undefined if the extension changed nothing, since the host has
  * its own.
  */
 export function inherited(): Names | undefined {
@@ -36,7 +36,7 @@ function variable(name: string): string | undefined {
   try {
     value = callSync("env", "env", { op: "get", names: [name] }).output.values?.[name];
   } catch {
-    // A missing grant looks like an unset variable, and is not cached: a grant may follow.
+    // A missing grant looks like an unset variable, but is not cached, because a grant may follow.
     return undefined;
   }
   local.set(name, value);
@@ -52,7 +52,7 @@ function describe(name: PropertyKey): PropertyDescriptor | undefined {
   return value === undefined ? undefined : { value, writable: true, enumerable: true, configurable: true };
 }
 
-/** Enumerating shows the plain variables and those that were read or set. */
+/** Enumeration shows the plain variables, and those that were read or set. */
 const target = Object.defineProperty({}, Symbol.for("nodejs.util.inspect.custom"), { value: () => ({ ...env }), configurable: true }) as Names;
 
 export const env: Names = new Proxy(target, {

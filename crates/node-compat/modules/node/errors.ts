@@ -1,7 +1,7 @@
 /**
  * `pi:node/errors`: errors with Node's codes and messages.
  *
- * A coded error shows its code in `toString` and `stack` position the way Node's do: `name` stays the
+ * A coded error shows its code in `toString` and `stack` as Node's do: `name` stays the
  * class name, `code` is an own property.
  */
 
@@ -63,7 +63,7 @@ export class AbortError extends Error {
   }
 }
 
-/** Returns the error of an aborted operation: the signal's reason is its cause. */
+/** Returns the error of an aborted operation, whose cause is the signal's reason. */
 export function abortError(signal: { readonly reason: unknown }): AbortError {
   return new AbortError({ cause: signal.reason });
 }

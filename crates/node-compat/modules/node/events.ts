@@ -1,4 +1,4 @@
-/** `node:events`: EventEmitter and the helpers around it. Listeners run in the order they were added, on a copy of the list. */
+/** `node:events`: EventEmitter and related functions. Listeners run in the order of addition, on a copy of the list. */
 
 import { abortError, coded, checkFunction, invalidArgType, outOfRange } from "pi:node/errors";
 import { guarded, queueTick } from "pi:web/ticks";
@@ -45,7 +45,7 @@ class Emitter {
   declare _events: Map<Name, Wrapped[]> | undefined;
   declare _maxListeners: number | undefined;
 
-  // Each pair of names shares a function, as in Node: a class that overrides one name must not change the other.
+  // The names of each pair share a function, as in Node: a class that overrides one name must not change the other.
   declare on: (name: Name, listener: Listener) => this;
   declare off: (name: Name, listener: Listener) => this;
 
@@ -62,7 +62,7 @@ class Emitter {
     return this.prependListener(name, onceWrapper(this, name, listener));
   }
 
-  /** Removes the latest addition of the listener. */
+  /** Removes the listener's latest addition. */
   removeListener(name: Name, listener: Listener): this {
     checkFunction("listener", listener);
     const list = this._events?.get(name);
@@ -129,13 +129,13 @@ class Emitter {
   }
 }
 
-/** Passes a rejection of an async listener to the emitter's own method for it, or emits it as `error`. */
+/** Passes an async listener's rejection to the emitter's own method for it, or emits it as `error`. */
 function capture(emitter: Emitter, result: any, name: Name, args: any[]): void {
   if (typeof result?.then !== "function") return;
   const told = (error: unknown) => {
     const own = (emitter as any)[captureRejectionSymbol];
     if (typeof own === "function") return own.call(emitter, error, name, ...args);
-    // A rejecting listener of `error` must not be called with its own rejection.
+    // A listener of `error` that rejects must not be called with its own rejection.
     const before = (emitter as any)[CAPTURES];
     try {
       (emitter as any)[CAPTURES] = false;
@@ -193,7 +193,7 @@ function add(emitter: EventEmitter, name: Name, listener: Wrapped, first: boolea
   return emitter;
 }
 
-/** Keeps the table out of Object.keys and inspect. */
+/** Defines a property that Object.keys and inspect do not show. */
 function hidden<T>(target: object, name: string, value: T): T {
   Object.defineProperty(target, name, { value, writable: true, enumerable: false, configurable: true });
   return value;
@@ -227,7 +227,7 @@ function isTarget(value: any): boolean {
   return typeof value?.on !== "function" && typeof value?.addEventListener === "function";
 }
 
-/** Returns the arguments of the next emission; rejects when `error` comes first. */
+/** Returns the arguments of the next emission. Rejects if `error` is emitted first. */
 export function once(emitter: any, name: Name, options: WaitOptions = {}): Promise<any[]> {
   return new Promise((resolve, reject) => {
     const { signal } = options;
@@ -268,7 +268,7 @@ export function once(emitter: any, name: Name, options: WaitOptions = {}): Promi
   });
 }
 
-/** Returns every emission from now on, as an async iterator. */
+/** Returns all following emissions as an async iterator. */
 export function on(emitter: any, name: Name, options: WaitOptions & { close?: Name[] } = {}): AsyncIterableIterator<any[]> {
   const { signal } = options;
   if (signal?.aborted) throw abortError(signal);
@@ -341,14 +341,14 @@ export function setMaxListeners(count: number = defaultMax, ...emitters: EventEm
   for (const emitter of emitters) emitter.setMaxListeners?.(count);
 }
 
-/** Calls the listener when the signal fires, or in a tick when it has. */
+/** Calls the listener when the signal fires, or in a tick if it has already fired. */
 export function addAbortListener(signal: AbortSignal, listener: Listener): object {
   if (signal.aborted) void Promise.resolve().then(() => guarded(() => listener()));
   else signal.addEventListener("abort", listener, { once: true });
   return { [Symbol.dispose ?? Symbol.for("dispose")]: () => signal.removeEventListener("abort", listener) };
 }
 
-/** An emitter; a realm has no async resources to follow. */
+/** Behaves like EventEmitter: a realm has no async resources to follow. */
 export class EventEmitterAsyncResource extends EventEmitter {}
 
 export const captureRejections = false;

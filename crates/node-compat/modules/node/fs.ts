@@ -1,7 +1,7 @@
 /**
  * `node:fs`: the sync and callback forms of every operation, and `fs.promises`.
  *
- * `pi:node/fs/requests` defines the operations; this module gives each its two forms. The host's gate decides each access: a
+ * `pi:node/fs/requests` defines the operations; this module wraps each in its two forms. The host's gate decides each access: a
  * refusal is EACCES, and for `existsSync` a missing file. Streams and watchers load on first use; extensions cannot change
  * owners.
  */
@@ -36,7 +36,7 @@ function blocking<A extends any[], T>(make: (...args: A) => Request<T>): (...arg
   return (...args) => runSync(make(...args));
 }
 
-/** Returns the callback form: the last function is the callback; a bad argument throws at once. */
+/** Returns the callback form. The last function is the callback; an invalid argument throws at once. */
 function called<A extends any[], T>(make: (...args: A) => Request<T>): (...args: any[]) => void {
   return (...args) => {
     // The first argument is never the callback: without a second one there is none.
@@ -52,7 +52,7 @@ function takeCallback(args: unknown[]): Done {
   return done as Done;
 }
 
-/** Calls the callback outside of the promise, so that its exceptions are the extension's. */
+/** Calls the callback outside of the promise, so that its exceptions are reported as the extension's. */
 function settle<T>(promise: Promise<T>, done: Done): void {
   whenSettled(promise, (value) => (value === undefined ? done(null) : done(null, value)), done);
 }
@@ -134,7 +134,7 @@ export const utimes = called(requests.utimes);
 export const writeFileSync = blocking(requests.writeFile);
 export const writeFile = called(requests.writeFile);
 
-/** Wraps `stat`: with `throwIfNoEntry: false` a missing file is undefined. */
+/** Wraps `stat`: with `throwIfNoEntry: false` it returns undefined for a missing file. */
 function statSyncWith(make: typeof stat_) {
   return (path: unknown, options?: { bigint?: boolean; throwIfNoEntry?: boolean }): any => {
     try {
@@ -149,7 +149,7 @@ function statSyncWith(make: typeof stat_) {
 export const statSync = statSyncWith(stat_);
 export const lstatSync = statSyncWith(lstat_);
 
-/** Never throws: an inaccessible file counts as missing. */
+/** Returns whether a file exists. Never throws: an inaccessible file counts as missing. */
 export function existsSync(path: unknown): boolean {
   try {
     return runSync(exists_(path));
@@ -169,7 +169,7 @@ export function close(fd: unknown, done?: Done): void {
   settle(run(requests.close(fd)), done ?? (() => undefined));
 }
 
-/** `(fd, buffer, offset, length, position)` or `(fd, buffer, {offset, length, position})`. */
+/** Reads `(fd, buffer, offset, length, position)` or `(fd, buffer, {offset, length, position})`. */
 function readRequest(fd: unknown, buffer: any, second?: any, length?: number, position?: number | bigint | null): Request<number> {
   if (!ArrayBuffer.isView(buffer)) throw invalidArgType("buffer", "an instance of Buffer, TypedArray, or DataView", buffer);
   const options = typeof second === "object" && second !== null ? second : { offset: second, length, position };
@@ -221,7 +221,7 @@ export function writevSync(fd: unknown, buffers: ArrayBufferView[], position?: n
   return count;
 }
 
-/** Returns the callback forms of several buffers at once. */
+/** Returns the callback form of an operation on several buffers. */
 function many(each: (fd: unknown, buffer: ArrayBufferView, position: number | undefined) => Promise<number>, partial: boolean) {
   return (fd: unknown, buffers: ArrayBufferView[], ...args: any[]): void => {
     const done = takeCallback(args);
@@ -284,7 +284,7 @@ export function glob(pattern: string | string[], ...rest: any[]): void {
     for await (const one of promiseForms.glob(pattern, rest[0])) found.push(one);
     return found;
   };
-  // Node calls back with a promise's result.
+  // Calls back from a promise's result, as Node does here.
   all().then((found) => done(null, found), done);
 }
 export async function openAsBlob(path: unknown, options?: { type?: string }): Promise<any> {
@@ -303,11 +303,11 @@ const fs = {
   utimes, utimesSync, glob, globSync, openAsBlob, readv, writev, watch, watchFile, write, writeFile, writeFileSync, writeSync, writevSync,
 };
 
-// Classes that load when they are read, as `ReadStream` of the default export; named imports provide them too.
+// Defines classes that load when they are read, such as `ReadStream` of the default export; named imports provide them too.
 for (const [name, from] of [["ReadStream", "streams"], ["WriteStream", "streams"], ["FileReadStream", "streams"], ["FileWriteStream", "streams"], ["FSWatcher", "watch"]] as const) {
   defineLazy(fs, name, `pi:node/fs/${from}`, name.replace("File", ""));
 }
-/** Returns a constructor in front of a class that loads at first use. */
+/** Returns a constructor that loads the class on first use. */
 function lazyClass(name: "ReadStream" | "WriteStream"): any {
   return new Proxy(function () {}, {
     apply: (_target, _self, args) => new (streams()[name])(...args),

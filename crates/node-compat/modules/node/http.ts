@@ -9,7 +9,7 @@ import { METHODS, STATUS_CODES } from "pi:node/http/status";
 import { CloseEvent, MessageEvent, WebSocket } from "pi:web/websocket";
 import { EventEmitter } from "node:events";
 
-/** An agent only carries its settings: the host manages connections. */
+/** An agent that only stores its settings: the host manages connections. */
 export const Agent = callable(class Agent extends adopting(EventEmitter) {
   readonly defaultPort: number = 80;
   readonly protocol: string = "http:";

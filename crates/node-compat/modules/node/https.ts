@@ -1,4 +1,4 @@
-/** `node:https`: requests over the host's TLS. A realm serves no TLS. */
+/** `node:https`: requests over the host's TLS. A realm cannot serve TLS. */
 
 import { ClientRequest, optionsOf } from "pi:node/http/client";
 import { Agent as HttpAgent } from "node:http";

@@ -1,8 +1,8 @@
 /**
  * `node:module`: `createRequire` for host modules.
  *
- * Packages and files are bundled by extc, so `require` at run time serves builtins, pi's own packages and files of JSON; for
- * others it throws MODULE_NOT_FOUND as Node does.
+ * extc bundles packages and files, so `require` at run time only serves builtins, pi's own packages and JSON files; for
+ * other names it throws MODULE_NOT_FOUND, as Node does.
  */
 
 import { importSync } from "pi:engine";
@@ -37,14 +37,14 @@ export function createRequire(from: string | { href: string }): Require {
   const resolve = resolver(origin);
   const load = (specifier: string): any => {
     checkString("id", specifier);
-    // Modules of the host are private, as they are for `import`.
+    // The host's private modules cannot be required, just as they cannot be imported.
     if (specifier.startsWith("pi:")) throw notFound(specifier, origin);
     let namespace: any;
     try {
       namespace = importSync(isBuiltin(specifier) && !specifier.startsWith("node:") ? `node:${specifier}` : specifier);
     } catch (cause) {
       if (isBuiltin(specifier)) throw cause;
-      // JSON is data and no code.
+      // JSON files can be read at run time, since they are not code.
       const file = attempt(() => resolve(specifier));
       if (file?.endsWith(".json")) return readJson(file);
       throw Object.assign(notFound(specifier, origin), { cause });
@@ -59,7 +59,7 @@ export function createRequire(from: string | { href: string }): Require {
   });
 }
 
-/** Old code uses `require("module")._load` and the like; only these members exist. */
+/** Provides the members that old code uses, such as `require("module")._load`; no others exist. */
 export class Module {
   static createRequire = createRequire;
   static builtinModules = builtinModules;

@@ -1,4 +1,4 @@
-/** `node:net`: connections, servers on loopback, addresses and lists of them. */
+/** `node:net`: connections, servers on loopback, addresses and block lists. */
 
 import { isIP, isIPv4, isIPv6 } from "pi:node/net/addresses";
 import { BlockList, SocketAddress } from "pi:node/net/blocklist";

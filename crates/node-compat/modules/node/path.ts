@@ -1,7 +1,7 @@
 /**
- * `node:path`: both flavours, and the POSIX one by default (facts.platform decides).
+ * `node:path`: both flavours; `facts.platform` selects the default one, usually POSIX.
  *
- * Pure text functions; the only ambient value is the working directory, a fact of the realm.
+ * The functions only use their arguments and the working directory, which is a fact of the realm.
  */
 
 import { facts, importSync } from "pi:engine";
@@ -28,7 +28,7 @@ function cwd(): string {
   return facts.cwd ?? "/";
 }
 
-/** Removes empty and `.` segments and resolves `..` against what precedes it. */
+/** Removes empty and `.` segments, and resolves `..` against the segments before it. */
 function squeeze(path: string, aboveRoot: boolean, flavour: Flavour): string {
   const out: string[] = [];
   for (const segment of path.split(flavour === POSIX ? "/" : /[\\/]/)) {
@@ -40,7 +40,7 @@ function squeeze(path: string, aboveRoot: boolean, flavour: Flavour): string {
   return out.join(flavour.sep);
 }
 
-/** Returns the end of `path` without trailing separators, never shorter than `root`. */
+/** Returns the length of `path` without trailing separators, at least `root`. */
 function trimmedEnd(path: string, root: number, flavour: Flavour): number {
   let end = path.length;
   while (end > root && flavour.isSep(path[end - 1])) end--;
@@ -175,10 +175,10 @@ const posixMembers = {
   },
 };
 
-/** `C:`, `\\server\share` or nothing; and whether a separator follows. */
+/** The root of a Windows path: `C:`, `\\server\share` or nothing, and whether a separator follows. */
 interface WindowsRoot {
   device: string;
-  /** Length of device and the separators after it. */
+  /** Length of the device and the separators after it. */
   length: number;
   absolute: boolean;
 }
@@ -259,7 +259,7 @@ const windowsMembers = {
     const parts = paths.filter((path) => path !== "");
     if (parts.length === 0) return ".";
     let joined = parts.join("\\");
-    // Two leading separators mean a share only when the first argument has them.
+    // Two leading separators denote a share only if the first argument starts with them.
     const first = /^[\\/]*/.exec(parts[0]!)![0].length;
     const share = first === 2 && parts[0]!.length > 2;
     if (!share) joined = joined.replace(/^[\\/]{2,}/, "\\");

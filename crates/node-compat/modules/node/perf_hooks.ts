@@ -1,4 +1,4 @@
-/** `node:perf_hooks`: the clock, and observers of the extension's own marks; nothing else is measured. */
+/** `node:perf_hooks`: the clock, and observers of the extension's own marks; no other measurements exist. */
 
 import { createHistogram, monitorEventLoopDelay } from "pi:node/perf_hooks/histogram";
 import {

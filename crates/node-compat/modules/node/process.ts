@@ -24,7 +24,7 @@ const NODE_VERSION: string = facts.node_version ?? "22.20.0";
 /** Whether listeners of `exit` have been called. */
 let isExiting = false;
 
-/** stdout and stderr: lines become log messages; an unfinished line waits for its end or the next task. */
+/** stdout and stderr: lines become log messages. An unfinished line is buffered until it ends, or until the next task. */
 class Output extends EventEmitter {
   readonly writable = true;
   declare readonly isTTY?: true;
@@ -87,7 +87,7 @@ class Output extends EventEmitter {
   }
 }
 
-/** stdin: always at its end; keys reach an extension through pi's UI. */
+/** stdin, which is always at its end: keys reach an extension through pi's UI. */
 class Input extends EventEmitter {
   declare readonly isTTY?: true;
   readonly fd = 0;
@@ -139,10 +139,10 @@ function hrtimeOf(previous?: [number, number]): [number, number] {
   return [seconds, nanos];
 }
 
-/** Constants of a small program: the realm's limits bound memory, and the host reports them. */
+/** Typical values of a small program: the realm's limits bound memory, and the host reports them. */
 const MEMORY = { rss: 64 << 20, heapTotal: 32 << 20, heapUsed: 16 << 20, external: 1 << 20, arrayBuffers: 0 };
 
-/** Memory available to a realm, as far as an extension sees. */
+/** Memory available to a realm, as reported to the extension. */
 const MEMORY_LIMIT = 256 << 20;
 
 type WarningOptions = { type?: string; code?: string; detail?: string };
@@ -223,7 +223,7 @@ class Process extends EventEmitter {
     return [this.getgid()];
   }
 
-  /** Ends the session and then pi, for an extension that may; for others it throws, since they are guests of the program. */
+  /** Ends the session and then pi, if the extension may; otherwise throws, since extensions do not own the process. */
   exit(code?: number | string | null): never {
     const number = Number(code ?? this.exitCode ?? 0);
     try {
@@ -248,14 +248,14 @@ class Process extends EventEmitter {
     throw coded(Error, "ERR_PROCESS_EXIT", "process.abort() was called by an extension: throw an error instead");
   }
   /**
-   * Sends a signal to programs that the extension started, by their number or, negative, as a group, and to their descendants, by
-   * number; it cannot end others. Existence (signal 0) is reported of every number: lock files hold numbers of arbitrary
+   * Sends a signal to programs that the extension started, by process id or, if negative, by group, and to their descendants, by
+   * process id. Other processes cannot be signalled, but existence (signal 0) is reported for every id: lock files name arbitrary
    * processes.
    */
   kill(pid: number, signal?: string | number): true {
     if (typeof pid !== "number" || pid !== (pid | 0)) throw invalidArgType("pid", "of type number", pid);
     const named = signal === 0 ? 0 : signalName(signal);
-    // Zero is the group of this program.
+    // Zero is this program's own group.
     if (named === 0 && (pid === this.pid || pid === 0)) return true;
     const own = started.has(Math.abs(pid));
     const told = pid > 0 && !own ? callSync("exec", "exec", { op: "alive", pid }).output.error : null;
@@ -293,14 +293,14 @@ class Process extends EventEmitter {
     return importSync(id.startsWith("node:") ? id : `node:${id}`).default;
   }
 
-  /** Sets variables of the file that the environment lacks. */
+  /** Sets the variables in a file that are not set yet. */
   loadEnvFile(path: unknown = ".env"): void {
     const text: string = importSync("node:fs").readFileSync(path, "utf8");
     const values: Names = importSync("pi:node/util/env").parseEnv(text);
     for (const name of Object.keys(values)) if (env[name] === undefined) env[name] = values[name]!;
   }
 
-  // The rest concerns a separate process, and changes nothing in a realm.
+  // The following members concern a separate process, and have no effect in a realm.
   readonly allowedNodeEnvironmentFlags = new Set<string>();
   readonly debugPort = 9229;
   readonly sourceMapsEnabled = false;

@@ -1,5 +1,5 @@
 /**
- * `node:punycode`: names with letters beyond ASCII, written in it (RFC 3492), and strings as code points.
+ * `node:punycode`: ASCII encoding of names with other letters (RFC 3492), and strings as code points.
  *
  * Deltas between code points are written as numbers of varying base; `adapt` keeps them short.
  */
@@ -25,7 +25,7 @@ function wrong(kind: keyof typeof ERRORS): never {
   throw new RangeError(ERRORS[kind]);
 }
 
-/** Returns the code points of a string; a lone surrogate is kept. */
+/** Returns the code points of a string. Lone surrogates are kept. */
 const decodePoints = (text: string): number[] => Array.from(text, (letter) => letter.codePointAt(0)!);
 const encodePoints = (points: Iterable<number>): string => String.fromCodePoint(...points);
 
@@ -120,7 +120,7 @@ export function encode(input: string): string {
   return output;
 }
 
-/** Maps the labels of a domain, or of the part after the `@` of an address. */
+/** Applies a function to the labels of a domain, or of the part after the `@` of an address. */
 function eachLabel(input: string, change: (label: string) => string): string {
   const at = input.lastIndexOf("@") + 1;
   const labels = input.slice(at).replace(/[\u002e\u3002\uff0e\uff61]/g, ".").split(".");

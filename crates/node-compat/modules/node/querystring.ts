@@ -4,7 +4,7 @@ import { decodeUtf8, encodeUtf8 } from "pi:engine";
 
 type Primitive = string | number | boolean | bigint;
 
-/** Percent-encodes everything but `A-Z a-z 0-9 - _ . ! ~ * ' ( )`. */
+/** Percent-encodes all characters except `A-Z a-z 0-9 - _ . ! ~ * ' ( )`. */
 export function escape(value: unknown): string {
   const text = typeof value === "string" ? value : typeof value === "object" ? String(value) : `${value}`;
   return encodeURIComponent(text);

@@ -1,4 +1,4 @@
-/** `node:readline`: lines of a stream. */
+/** `node:readline`: reads a stream line by line. */
 
 import promises from "node:readline/promises";
 import { Interface, clearLine, clearScreenDown, createInterface, cursorTo, emitKeypressEvents, moveCursor } from "pi:node/readline/interface";

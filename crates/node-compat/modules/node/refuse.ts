@@ -9,10 +9,10 @@ import { notSupported } from "pi:node/errors";
 
 type Refused = (new (...args: any[]) => any) & ((...args: any[]) => never);
 
-/** Marks a function that only throws, so that code and the coverage report recognise it without a call. */
+/** Marks a function that only throws, so that code and the coverage report recognise it without calling it. */
 export const REFUSED: unique symbol = Symbol.for("pijs.refused") as any;
 
-/** Returns a function in place of a member, named as in `fs.chown`, that throws `advice`. */
+/** Returns a function that replaces a member, named as in `fs.chown`, and throws `advice`. */
 export function absent(path: string, advice: string): Refused {
   const member = function (): never {
     throw notSupported(path, advice);
@@ -22,7 +22,7 @@ export function absent(path: string, advice: string): Refused {
   return member as unknown as Refused;
 }
 
-/** Returns a function in place of a member that returns a promise. */
+/** Returns a function that replaces a member, and returns a rejected promise. */
 export function absentAsync(path: string, advice: string): (...args: unknown[]) => Promise<never> {
   const refused = absent(path, advice);
   const member = async () => refused();
@@ -31,7 +31,7 @@ export function absentAsync(path: string, advice: string): (...args: unknown[]) 
   return member;
 }
 
-/** Returns one function per name. */
+/** Returns one such function for each name. */
 export function refuse<N extends string>(module: string, advice: string, names: readonly N[]): Record<N, Refused> {
   const members = {} as Record<N, Refused>;
   for (const name of names) members[name] = absent(`${module}.${name}`, advice);

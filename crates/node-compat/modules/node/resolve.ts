@@ -1,7 +1,7 @@
 /**
- * `pi:node/resolve`: `require.resolve`, found in the file system as Node finds it.
+ * `pi:node/resolve`: `require.resolve`, which searches the file system as Node does.
  *
- * Code is bundled by extc, so this serves files that a package reads: templates, workers, data. An inaccessible file counts as
+ * extc bundles code, so this only serves files that a package reads: templates, workers, data. An inaccessible file counts as
  * missing.
  */
 
@@ -49,7 +49,7 @@ export function readJson(name: string): any {
   return JSON.parse(fs().readFileSync(name, "utf8").replace(/^\ufeff/, ""));
 }
 
-/** Returns the manifest of a folder, if it has a readable one. */
+/** Returns the manifest of a folder, if it exists and is readable. */
 function manifest(folder: string): any {
   try {
     return readJson(`${folder}/package.json`);
@@ -58,7 +58,7 @@ function manifest(folder: string): any {
   }
 }
 
-/** Returns a file, its variant with a suffix, or the index of a folder. */
+/** Returns the path of a file, of its variant with a suffix, or of the index of a folder. */
 function fileAt(name: string): string | undefined {
   const is = kind(name);
   if (is === "file") return name;
@@ -70,7 +70,7 @@ function fileAt(name: string): string | undefined {
   return found ?? EXTENSIONS.map((extension) => `${name}/index${extension}`).find((each) => kind(each) === "file");
 }
 
-/** Resolves a target of `exports` to a path in the package, or to nothing. */
+/** Resolves a target of `exports` to a path in the package; undefined if none applies. */
 function target(value: any, star: string): string | undefined {
   if (typeof value === "string") return value.replaceAll("*", star);
   if (typeof value !== "object" || value === null) return undefined;
@@ -97,7 +97,7 @@ function exported(exports: any, sub: string): string | undefined {
   return target(exports[key], sub.slice(before.length, sub.length - after.length));
 }
 
-/** Returns a package's file, relative to a folder of packages. */
+/** Returns the path of a package's file in a folder of packages. */
 function packaged(modules: string, specifier: string): string | undefined {
   const [, name, sub = ""] = /^((?:@[^/]+\/)?[^/]+)(\/.*)?$/.exec(specifier) ?? [];
   if (name === undefined) return undefined;
@@ -108,7 +108,7 @@ function packaged(modules: string, specifier: string): string | undefined {
   return found !== undefined && kind(found) === "file" ? found : undefined;
 }
 
-/** Returns the folders of packages that apply to a folder, the nearest first. */
+/** Returns the folders of packages that apply to a folder, nearest first. */
 function folders(from: string): string[] {
   const found: string[] = [];
   for (let folder = from; ; folder = path().dirname(folder)) {
@@ -118,7 +118,7 @@ function folders(from: string): string[] {
 }
 
 /**
- * Implements `require.resolve` for a file, a folder with a trailing slash, or the URL of one. `looks` selects the folders of
+ * Implements `require.resolve` for a file, a folder with a trailing slash, or a URL of either. `looks` selects the folders of
  * packages that are searched.
  */
 export function resolver(from: string, looks: (modules: string) => boolean = () => true): Resolve {

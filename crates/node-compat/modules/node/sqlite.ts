@@ -1,5 +1,5 @@
 /**
- * `node:sqlite`: databases over the `sqlite` hostcall, which is synchronous as the API is.
+ * `node:sqlite`: databases over the `sqlite` hostcall, which is synchronous like the API.
  *
  * The host holds the database; each call passes the SQL and its values. The host's SQLite cannot call functions, aggregates and
  * extensions written in JavaScript, which throw; sessions and backups are not supported.
@@ -16,7 +16,7 @@ export const constants = Object.freeze({
   SQLITE_CHANGESET_CONFLICT: 3, SQLITE_CHANGESET_CONSTRAINT: 4, SQLITE_CHANGESET_FOREIGN_KEY: 5,
 });
 
-/** SQLite's names of its result codes (`sqlite3_errstr`). */
+/** SQLite's messages for its result codes (`sqlite3_errstr`). */
 const WORDS: Record<number, string> = {
   1: "SQL logic error", 3: "access permission denied", 4: "query aborted", 5: "database is locked", 6: "database table is locked", 7: "out of memory",
   8: "attempt to write a readonly database", 9: "interrupted", 10: "disk I/O error", 11: "database disk image is malformed", 13: "database or disk is full",
@@ -29,7 +29,7 @@ type Row = any[];
 
 function request(op: Params<"sqlite">["op"], params: Record<string, unknown>, bytes: Uint8Array[] = []): Answer {
   try {
-    // Opening a file is the decision; later calls use the open database.
+    // The gate decides when the file is opened; later calls use the open database.
     const capability = op === "open" && params.path !== ":memory:" && !params.readOnly ? "write" : "read";
     return callSync("sqlite", capability, { op, ...params } as Params<"sqlite">, bytes);
   } catch (failure) {
@@ -43,7 +43,7 @@ function sqlError(failure: unknown): unknown {
   if (reason === "parameter") return coded(Error, "ERR_INVALID_STATE", failure.message);
   const isTooMuch = reason === "EFBIG" || reason === "quota";
   const errcode = typeof sqlite === "number" ? sqlite : isTooMuch ? 18 : failure.code === "timeout" ? 9 : 14;
-  // SQLite has no message for a limit of the host, which provides its own.
+  // SQLite has no message for the host's limits, so the host provides it.
   const message = typeof sqlite === "number" || isTooMuch ? failure.message : WORDS[errcode];
   const error = coded(Error, "ERR_SQLITE_ERROR", message);
   Object.assign(error, { errcode, errstr: WORDS[errcode & 0xff] ?? "unknown error" });
@@ -148,7 +148,7 @@ export class DatabaseSync {
     if (typeof sql !== "string") throw coded(TypeError, "ERR_INVALID_ARG_TYPE", 'The "sql" argument must be a string.');
     return new StatementSync(this, sql, request("prepare", { db, sql: sql.toWellFormed() }).output);
   }
-  /** Tracks whether a transaction is open, by the executed statements. */
+  /** Tracks, by the executed statements, whether a transaction is open. */
   _follow(sql: string): void {
     for (const [word] of sql.matchAll(/^\s*(?:begin|commit|end|rollback)\b(?!\s+to\b)/gim)) this.#inTransaction = /begin/i.test(word);
   }
@@ -189,7 +189,7 @@ export class StatementSync {
   #bare = true;
   #unknown = false;
 
-  /** Called by `database.prepare`. */
+  /** Creates a statement; only `database.prepare` calls this. */
   constructor(database?: DatabaseSync, sql?: string, shape?: Shape) {
     if (!(database instanceof DatabaseSync)) throw coded(Error, "ERR_ILLEGAL_CONSTRUCTOR", "Illegal constructor");
     this.#database = database;
@@ -258,7 +258,7 @@ export class StatementSync {
     if (first !== null && typeof first === "object" && !ArrayBuffer.isView(first)) {
       params.named = this.#named(first, bytes);
       values = given.slice(1);
-      // Values after the named ones bind the unnamed parameters.
+      // Values after the named parameters bind the unnamed ones.
       const free = this.#shape.parameters.flatMap((name, at) => (name === null || /^\?/.test(name) ? [at + 1] : []));
       if (values.length > 0) {
         const all: unknown[] = [];
@@ -272,7 +272,7 @@ export class StatementSync {
     return request(op, params, bytes);
   }
 
-  /** Returns names with their prefix, as SQLite knows them; a bare name matches the one with a prefix. */
+  /** Returns the names with their prefix, which SQLite requires. A bare name matches the name with a prefix. */
   #named(values: Record<string, unknown>, bytes: Uint8Array[]): Record<string, unknown> {
     const named: Record<string, unknown> = {};
     for (const [name, value] of Object.entries(values)) {

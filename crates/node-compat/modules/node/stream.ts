@@ -1,4 +1,4 @@
-/** `node:stream`: the stream classes and functions on whole streams. The default export is `Stream`, as in Node. */
+/** `node:stream`: the stream classes, and functions on whole streams. The default export is `Stream`, as in Node. */
 
 import { importSync } from "pi:engine";
 import { Duplex, PassThrough, Transform } from "pi:node/stream/duplex";

@@ -1,4 +1,4 @@
-/** `node:string_decoder`: text of a byte stream; incomplete characters are buffered. */
+/** `node:string_decoder`: decodes a byte stream to text, and buffers incomplete characters. */
 
 import { checkedEncoding, decodeText } from "pi:node/buffer/codec";
 import type { Encoding } from "pi:node/buffer/codec";

@@ -1,4 +1,4 @@
-/** `node:sys`: the old name of `node:util`. */
+/** `node:sys`: the former name of `node:util`. */
 
 export * from "node:util";
 export { default } from "node:util";

@@ -35,7 +35,7 @@ function authorities(ca: any): string[] {
   return (Array.isArray(ca) ? ca : [ca]).map((one) => (typeof one === "string" ? one : Buffer.from(one).toString("latin1")));
 }
 
-/** Reads `ALPNProtocols`: strings, or their wire form. */
+/** Reads `ALPNProtocols`, which are strings or their wire format. */
 function protocols(offered: any): string[] {
   if (offered === undefined || offered === null) return [];
   if (Array.isArray(offered)) return offered.map((one) => (typeof one === "string" ? one : Buffer.from(one).toString("latin1")));
@@ -134,7 +134,7 @@ export class TLSSocket extends Socket {
   disableRenegotiation(): void {}
 }
 
-/** `connect(port[, host][, options][, done])` or `connect(options[, done])`. */
+/** Reads `connect(port[, host][, options][, done])` or `connect(options[, done])`, and connects. */
 export function connect(...args: any[]): TLSSocket {
   const done = typeof args.at(-1) === "function" ? args.pop() : undefined;
   let options: TlsOptions = {};

@@ -1,4 +1,4 @@
-/** `node:tty`: recognition of terminals among the program's streams; reading and drawing are not supported. */
+/** `node:tty`: tells which of the program's streams are terminals; reading and drawing are not supported. */
 
 import { isTerminal } from "pi:node/terminals";
 import { refuse } from "pi:node/refuse";

@@ -15,7 +15,7 @@ interface FileUrlOptions {
   windows?: boolean;
 }
 
-/** Returns the path a `file:` URL names. */
+/** Returns the path that a `file:` URL names. */
 export function fileURLToPath(url: string | UrlClass, options?: FileUrlOptions): string {
   const parsed = typeof url === "string" ? new UrlClass(url) : url;
   if (typeof parsed !== "object" || parsed === null || !("href" in parsed)) {
@@ -41,7 +41,7 @@ export function fileURLToPath(url: string | UrlClass, options?: FileUrlOptions):
   return decodeURIComponent(pathname);
 }
 
-/** Returns the `file:` URL of a path, which is resolved first; a trailing separator stays. */
+/** Returns the `file:` URL of a path, which is resolved first. A trailing separator is kept. */
 export function pathToFileURL(path: string, options?: FileUrlOptions): UrlClass {
   checkString("path", path);
   const windows = options?.windows ?? windowsHost;
@@ -129,7 +129,7 @@ export function parse(input: string, parseQueryString: boolean = false, slashesD
     rest = rest.slice(scheme[1]!.length);
   }
   const slashes = rest.startsWith("//") && (scheme !== null || slashesDenoteHost);
-  // `mailto:a@b` has a host as well: only the usual protocols need slashes for it.
+  // `mailto:a@b` has a host too: only the usual protocols require slashes before it.
   const bare = scheme !== null && !SLASHED.has(url.protocol!);
   if ((slashes || bare) && url.protocol !== "javascript:") {
     if (slashes) {
@@ -203,7 +203,7 @@ export function format(input: string | UrlClass | Partial<Url>, options: FormatO
   return protocol + host + pathname.replace(/[?#]/g, encodeURIComponent) + search.replace("#", "%23") + hash;
 }
 
-/** Resolves as a browser does; a relative base stays relative. */
+/** Resolves a URL as a browser does. A relative base stays relative. */
 export function resolve(from: string, to: string): string {
   const marker = "resolve://relative";
   const absolute = UrlClass.canParse(from);

@@ -1,4 +1,4 @@
-/** `node:util`. The larger parts are in `pi:node/util/...`. */
+/** `node:util`. The larger parts are separate modules in `pi:node/util/...`. */
 
 import { importSync } from "pi:engine";
 import { checkFunction, checkString, coded, invalidArgType, outOfRange } from "pi:node/errors";
@@ -28,7 +28,7 @@ const CUSTOM = Symbol.for("nodejs.util.promisify.custom");
 
 type AnyFunction = (...args: any[]) => any;
 
-/** Wraps a function with a final callback as one that returns a promise. */
+/** Converts a function whose last argument is a callback to one that returns a promise. */
 function promisifyFunction(original: AnyFunction): AnyFunction {
   checkFunction("original", original);
   const custom = (original as any)[CUSTOM];
@@ -51,7 +51,7 @@ function promisifyFunction(original: AnyFunction): AnyFunction {
 }
 export const promisify = Object.assign(promisifyFunction, { custom: CUSTOM });
 
-/** Wraps a function that returns a promise as one with a final callback. */
+/** Converts a function that returns a promise to one whose last argument is a callback. */
 export function callbackify(original: AnyFunction): AnyFunction {
   checkFunction("original", original);
   return function callbackified(this: unknown, ...args: any[]): void {
@@ -72,7 +72,7 @@ export function inherits(constructor: any, parent: any): void {
   Object.setPrototypeOf(constructor.prototype, parent.prototype);
 }
 
-/** Warns once, at the first call. */
+/** Wraps a function to warn once, at the first call. */
 export function deprecate<F extends AnyFunction>(original: F, message: string, code?: string): F {
   let warned = false;
   function deprecated(this: unknown, ...args: unknown[]): unknown {
@@ -99,7 +99,7 @@ export function stripVTControlCharacters(text: string): string {
   return text.replace(CONTROL, "");
 }
 
-/** Returns the stream of styled text: stdout by default. */
+/** Returns the stream that styled text is for: stdout by default. */
 function streamOf(given: any): object {
   if (given === undefined) return importSync("node:process").default.stdout;
   const isStream = typeof given?.pipe === "function" || typeof given?.write === "function" || typeof given?.getReader === "function" || typeof given?.getWriter === "function";
@@ -112,7 +112,7 @@ function showsColours(stream: any): boolean {
   return Boolean(stream?.isTTY) && (typeof stream.getColorDepth !== "function" || stream.getColorDepth() > 2);
 }
 
-/** Returns text in the colours of `inspect.colors`; plain for a stream without colours, unless validation is off. */
+/** Returns text with the colours of `inspect.colors`, or plain text for a stream without colours, unless validation is off. */
 export function styleText(style: string | string[], text: string, { validateStream = true, stream }: { validateStream?: boolean; stream?: any } = {}): string {
   if (typeof text !== "string") throw invalidArgType("text", "of type string", text);
   if (typeof validateStream !== "boolean") throw invalidArgType("options.validateStream", "of type boolean", validateStream);
@@ -150,7 +150,7 @@ export function getSystemErrorMap(): Map<number, [string, string]> {
   return new Map(systemErrors);
 }
 
-/** Returns the callers' positions, innermost first. */
+/** Returns the positions of the callers, innermost first. */
 export function getCallSites(frameCount: unknown = 10): object[] {
   const count = typeof frameCount === "object" && frameCount !== null ? 10 : frameCount;
   if (typeof count !== "number") throw invalidArgType("frameCount", "of type number", count);
@@ -170,7 +170,7 @@ export function getCallSites(frameCount: unknown = 10): object[] {
 }
 export const getCallSite = getCallSites;
 
-/** A realm transfers nothing to another thread, so an ordinary controller suffices. */
+/** Returns an ordinary controller: a realm transfers no values to other threads. */
 export function transferableAbortController(): AbortController {
   return new AbortController();
 }
@@ -179,7 +179,7 @@ export function transferableAbortSignal(signal: AbortSignal): AbortSignal {
 }
 export function setTraceSigInt(): void {}
 
-/** Returns a logger for NODE_DEBUG, which is off in a realm. */
+/** Returns a logger for NODE_DEBUG, which is always off in a realm. */
 export function debuglog(): AnyFunction & { enabled: boolean } {
   return Object.assign(() => undefined, { enabled: false });
 }
@@ -195,7 +195,7 @@ export async function aborted(signal: any, resource: unknown): Promise<void> {
 export const MIMEType = Type;
 export const MIMEParams = Params;
 
-/** Returns the differences of lists, or of the characters of strings: `[-1 | 0 | 1, entry]`. */
+/** Compares lists, or the characters of strings. Returns the differences as `[-1 | 0 | 1, entry]`. */
 export function diff(actual: string | string[], expected: string | string[]): [number, string][] {
   if (actual === expected) return [];
   for (const [name, value] of [["actual", actual], ["expected", expected]] as const) {
@@ -206,7 +206,7 @@ export function diff(actual: string | string[], expected: string | string[]): [n
   return difference([...actual], [...expected]);
 }
 
-// Old checks, still imported by old packages.
+// Deprecated checks that old packages still import.
 export const isBuffer = (value: unknown): boolean => importSync("node:buffer").Buffer.isBuffer(value);
 export const isArray = Array.isArray;
 export const isBoolean = (value: unknown) => typeof value === "boolean";

@@ -1,4 +1,4 @@
-/** `node:v8`: serialisation in V8's format; figures of the realm's memory. V8's own features throw a hint. */
+/** `node:v8`: serialisation in V8's format, and figures of the realm's memory. Features specific to V8 throw a hint. */
 
 import { absent, refuse } from "pi:node/refuse";
 import { checkString, invalidArgType } from "pi:node/errors";
@@ -37,7 +37,7 @@ export function getHeapStatistics(): Record<string, number> {
 
 const SPACES = ["read_only", "new", "old", "code", "shared", "trusted", "new_large_object", "large_object", "code_large_object", "shared_large_object", "trusted_large_object"];
 
-/** Returns V8's heap spaces; the whole heap counts as the old one. */
+/** Returns V8's heap spaces, with the whole heap reported as the old space. */
 export function getHeapSpaceStatistics(): object[] {
   const { heapTotal, heapUsed } = process.memoryUsage();
   return SPACES.map((name) => {
@@ -50,7 +50,7 @@ export function getHeapCodeStatistics(): Record<string, number> {
   return { code_and_metadata_size: 0, bytecode_and_metadata_size: 0, external_script_source_size: 0, cpu_profiler_metadata_size: 0 };
 }
 
-/** Does nothing: V8's flags have no effect. */
+/** Does nothing, since V8's flags have no effect. */
 export function setFlagsFromString(flags: string): void {
   checkString("flags", flags);
 }

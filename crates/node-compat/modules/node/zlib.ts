@@ -1,4 +1,4 @@
-/** `node:zlib`: gzip, deflate and brotli; synchronous, with a callback, and as transform streams. Zstandard is not supported. */
+/** `node:zlib`: gzip, deflate and brotli: synchronous, with a callback, and as transform streams. Zstandard is not supported. */
 
 import { crc32 as engineCrc32, importSync } from "pi:engine";
 import { checkFunction, coded, invalidArgType } from "pi:node/errors";
@@ -28,9 +28,9 @@ const CODEC = Symbol("codec");
 /** Marks the empty chunk of a flush. */
 const FLUSH = Symbol("flush");
 
-/** The native half of Node's classes, as far as libraries use it: writes that fill the caller's buffer. */
+/** Replaces the native half of Node's classes, as far as libraries use it: writes that fill the caller's buffer. */
 class Handle {
-  /** Output that did not fit yet. */
+  /** Output that has not fit into a buffer yet. */
   #left: Uint8Array = new Uint8Array(0);
   readonly #stream: any;
 
@@ -38,7 +38,7 @@ class Handle {
     this.#stream = stream;
   }
 
-  /** Reports the remaining output space and input in the stream's `_writeState`. */
+  /** Processes input, and reports the remaining output space and input in the stream's `_writeState`. */
   writeSync(flush: number, input: Uint8Array | null, inOffset: number, inLength: number, out: Uint8Array, outOffset: number, outLength: number): void {
     const stream = this.#stream;
     if (inLength > 0) {
@@ -70,12 +70,12 @@ function lazily(name: string, make: (stream: any) => unknown): void {
   });
 }
 
-/** Common constructor of the classes: a transform over a codec. */
+/** Common constructor of the classes: a transform that uses a codec. */
 const Zlib: any = function Zlib(this: any, kind: Kind, options: Options = {}) {
   const codec = new Codec(kind, options ?? {});
   Transform.call(this, { autoDestroy: true, ...options });
   Object.defineProperty(this, CODEC, { value: codec });
-  // Libraries that work a chunk at a time (`_processChunk`) use the native half.
+  // Libraries that process one chunk at a time (`_processChunk`) use the native half.
   Object.defineProperty(this, "_handle", { value: new Handle(this), writable: true, enumerable: false, configurable: true });
   this._chunkSize = options?.chunkSize ?? constants.Z_DEFAULT_CHUNK;
   this._outOffset = 0;
@@ -104,7 +104,7 @@ define(Zlib.prototype, {
     }
     done();
   },
-  /** Processes one chunk synchronously, outside of the stream; with a callback the output is pushed, as in Node. */
+  /** Processes one chunk synchronously, outside of the stream. With a callback, the output is pushed, as in Node. */
   _processChunk(this: any, chunk: Uint8Array, flush: number, done?: (error?: unknown) => void): Buffer | undefined {
     if (typeof done === "function") return void this._run(chunk, flush, done);
     const pieces = [...this[CODEC].run(chunk, flush)];
@@ -135,7 +135,7 @@ define(Zlib.prototype, {
       if (done) queueTick(done);
       return;
     }
-    // Ordered with the data: earlier writes are flushed, later ones are not.
+    // The marker is in order with the data: earlier writes are flushed, later ones are not.
     const marker: any = Buffer.alloc(0);
     marker[FLUSH] = kind;
     this.write(marker, () => done?.());
@@ -177,7 +177,7 @@ export const BrotliCompress: any = streamClass("BrotliCompress", "brotliCompress
 export const BrotliDecompress: any = streamClass("BrotliDecompress", "brotliDecompress");
 
 const create = (Class: any) => (options?: Options) => {
-  // Users of a codec also use the stream operators.
+  // Users of a codec also need the stream operators.
   importSync("node:stream");
   return new Class(options);
 };
@@ -191,7 +191,7 @@ export const createUnzip = create(Unzip);
 export const createBrotliCompress = create(BrotliCompress);
 export const createBrotliDecompress = create(BrotliDecompress);
 
-// Synchronous forms.
+// Synchronous forms
 
 const sync = (kind: Kind) => (input: unknown, options?: Options) => runSync(kind, input, options);
 export const gzipSync = sync("gzip");

@@ -1,8 +1,8 @@
 /**
  * `pi:web/abort`: AbortController and AbortSignal (DOM standard).
  *
- * `AbortSignal.timeout` uses the realm's timers; `AbortSignal.any` keeps its sources alive by their
- * listeners, which is enough in a realm without finalisers.
+ * `AbortSignal.timeout` uses the realm's timers. The listeners of `AbortSignal.any` keep its sources alive,
+ * which is enough in a realm without finalisers.
  */
 
 import { invalidArgType, outOfRange } from "pi:node/errors";
@@ -12,7 +12,7 @@ import { setTimeout } from "pi:web/timers";
 const BUILD = Symbol("build");
 const ABORT = Symbol("abort");
 
-/** A signal that an operation should stop, with a reason. */
+/** A signal, with a reason, that an operation should stop. */
 export class AbortSignal extends EventTarget {
   #aborted = false;
   #reason: unknown = undefined;
@@ -94,7 +94,7 @@ export class AbortSignal extends EventTarget {
   }
 }
 
-/** Owns a signal and fires it. */
+/** Owns a signal and can abort it. */
 export class AbortController {
   #signal = new AbortSignal(BUILD);
 

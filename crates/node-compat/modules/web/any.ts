@@ -1,4 +1,4 @@
-/** `pi:web/any`: `Promise.any` by the steps of the specification, so that it rejects with V8's message. */
+/** `pi:web/any`: `Promise.any` implemented by the specification's steps, so that it rejects with V8's message. */
 
 export const { any } = {
   any(this: PromiseConstructor, values: Iterable<unknown>): Promise<unknown> {

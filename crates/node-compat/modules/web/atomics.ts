@@ -1,15 +1,15 @@
 /**
  * `pi:web/atomics`: `SharedArrayBuffer` and `Atomics` of a realm with one thread.
  *
- * The engine's own are removed. In a single thread memory is never shared, and every access is atomic; `Atomics.wait` can only
- * time out, so it is a sleep, a hostcall.
+ * The engine's own are removed. With a single thread, memory is never shared and every access is atomic. `Atomics.wait` can only
+ * time out, so it sleeps by a hostcall.
  */
 
 import { callSync } from "pi:hostcall";
 
 type Ints = Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array;
 
-/** Returns the getter of a buffer's member. */
+/** Returns the getter of an ArrayBuffer member. */
 const getter = (name: string) => Object.getOwnPropertyDescriptor(ArrayBuffer.prototype, name)!.get!;
 const [byteLength, maxByteLength] = [getter("byteLength"), getter("maxByteLength")];
 
@@ -30,7 +30,7 @@ export class SharedArrayBuffer extends ArrayBuffer {
 }
 Object.defineProperty(SharedArrayBuffer.prototype, Symbol.toStringTag, { value: "SharedArrayBuffer", configurable: true });
 
-/** Returns the index of an access, checked as in the engine. */
+/** Validates the index of an access as the engine does, and returns it. */
 function at(array: Ints, index: number): number {
   if (!ArrayBuffer.isView(array) || array instanceof DataView || !("BYTES_PER_ELEMENT" in array)) {
     throw new TypeError("[object Array] is not an integer typed array.");
@@ -40,7 +40,7 @@ function at(array: Ints, index: number): number {
   return place;
 }
 
-/** Applies `change` to the value, and returns the previous value. */
+/** Replaces an element by `change` of it. Returns the previous value. */
 function update(array: any, index: number, change: (before: any) => any): any {
   const place = at(array, index);
   const before = array[place];
@@ -78,7 +78,7 @@ const members = {
   compareExchange: (array: any, index: number, expected: any, value: any) =>
     update(array, index, (before) => (before === expected ? value : before)),
   isLockFree: (size: number) => [1, 2, 4, 8].includes(size),
-  /** There is no waiter: only the caller could wait. */
+  /** Returns 0: no other thread can wait. */
   notify: (array: any, index: number) => {
     at(array, index);
     return 0;

@@ -14,7 +14,7 @@ export function btoa(data: unknown): string {
   return decodeText(encodeText(text, "latin1"), "base64");
 }
 
-/** White space and missing padding are accepted; wrong padding and foreign characters are not. */
+/** Decodes Base64. White space and missing padding are accepted; wrong padding and other characters are not. */
 export function atob(data: unknown): string {
   check(arguments);
   let text = String(data).replace(/[\t\n\f\r ]/g, "");

@@ -8,7 +8,7 @@ import { PairList } from "pi:web/pair_list";
 
 type Part = string | Blob | ArrayBuffer | ArrayBufferView;
 
-/** Key of the bytes of a blob; for the body of a request. */
+/** Key of a blob's bytes, for the body of a request. */
 export const BYTES = Symbol("bytes");
 
 export class Blob {
@@ -151,13 +151,13 @@ export class FormData {
   }
 }
 
-/** Checks that a file name comes with a blob. */
+/** Checks that a file name is only given for a blob. */
 function needsBlob(method: string, value: unknown, given: ArrayLike<unknown>): void {
   if (given.length < 3 || value instanceof Blob) return;
   throw new TypeError(`Failed to execute '${method}' on 'FormData': parameter 2 is not of type 'Blob'`);
 }
 
-/** Returns a form as `multipart/form-data` with the given boundary. */
+/** Encodes a form as `multipart/form-data` with the given boundary. */
 export function encodeForm(form: FormData, boundary: string): Uint8Array {
   const quote = (text: string) => text.replace(/\r?\n|\r/g, "%0D%0A").replaceAll('"', "%22");
   const pieces: Uint8Array[] = [];

@@ -1,8 +1,8 @@
 /**
  * `pi:web/channels`: MessageChannel, MessagePort and BroadcastChannel (HTML standard), inside one realm.
  *
- * There is no other thread to send a port to, so both ends are here: a message is cloned at once and arrives in a task of its
- * own, in the order of posting. Ports accept listeners in both styles, as in Node.
+ * There is no other thread to send a port to, so both ends are here. A message is cloned at once and arrives in a separate task,
+ * in the order of posting. Ports accept listeners in both styles, as in Node.
  */
 
 import { importSync } from "pi:engine";
@@ -19,7 +19,7 @@ function message(type: string, data: unknown, ports: MessagePort[]): Event {
   return new MessageEvent(type, { data, ports });
 }
 
-/** `on...` properties: one listener each, replaced by assignment. */
+/** Defines `on...` properties, each of which holds one listener; assignment replaces it. */
 abstract class Receiver extends EventTarget {
   #handlers = new Map<string, Handler>();
 
@@ -100,7 +100,7 @@ export class MessagePort extends Receiver {
     }
   }
 
-  /** Returns one arrived message, without an event: `receiveMessageOnPort`. */
+  /** Returns one message that has arrived, without an event, for `receiveMessageOnPort`. */
   _take(): Posted | undefined {
     return this.#queue.shift();
   }
@@ -164,7 +164,7 @@ export class MessageChannel {
 
 const listening = new Map<string, Set<BroadcastChannel>>();
 
-/** A channel that reaches the other channels of its name in the realm. */
+/** A channel to all other channels of the same name in the realm. */
 export class BroadcastChannel extends Receiver {
   readonly name: string;
   #closed = false;

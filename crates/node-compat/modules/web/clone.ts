@@ -13,7 +13,7 @@ const ERROR_TYPES: Record<string, ErrorConstructor> = {
   Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError,
 } as any;
 
-/** Returns whether an object without special cloning consists of its members only. */
+/** Returns whether the members of an object are all that has to be cloned. */
 export function hasMembersOnly(value: object): boolean {
   return proxyParts(value) === undefined && !UNCLONABLE.some((Kind) => value instanceof Kind) && Object.prototype.toString.call(value) !== "[object Arguments]";
 }
@@ -39,7 +39,7 @@ export function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[
     if ((buffer as any).detached) throw new DOMException("An ArrayBuffer is detached and could not be cloned.", "DataCloneError");
   }
   const result = clone(value, seen) as T;
-  // Detached only after the whole value was cloned: a failed clone changes nothing.
+  // Buffers are detached only after the whole value is cloned, so that a failed clone changes nothing.
   for (const buffer of transferred) {
     try {
       (buffer as ArrayBuffer & { transfer(size: number): void }).transfer(0);
@@ -72,7 +72,7 @@ function clone(value: any, seen: Map<object, object>): unknown {
   return copy;
 }
 
-/** Returns an empty copy, to which members are added. */
+/** Returns an empty copy, to which the caller adds members. */
 function shellOf(value: any, seen: Map<object, object>): object {
   if (Array.isArray(value)) return new Array(value.length);
   if (ArrayBuffer.isView(value)) {

@@ -1,18 +1,18 @@
 /**
  * `pi:web/console`: console, whose lines become log messages.
  *
- * Formatting is `util.format`; it is loaded when a line needs more than text. The host adds the extension; the level is that of
- * the method.
+ * `util.format` formats lines; it is loaded when a line needs more than text. The host adds the extension's name; the method
+ * determines the level.
  */
 
 import { callSync, elapsedMs, epochMs, facts, importSync, send } from "pi:engine";
 
 type Level = "debug" | "info" | "warn" | "error";
 
-/** Writes one log record; also what process.stdout and process.stderr write to. */
+/** Writes one log record. process.stdout and process.stderr use it too. */
 export function log(level: Level, event: string, message: string): void {
   if (facts.observesEvents === true) {
-    // Synchronous, so that a recording driver keeps the order.
+    // The call is synchronous, so that a recording driver keeps the order.
     callSync("log", "log", { level, event, message: message.toWellFormed() });
     return;
   }
@@ -45,7 +45,7 @@ interface ConsoleOptions {
   groupIndentation?: number;
 }
 
-/** Writes to its own streams; the global one, which has none, to the log. */
+/** Writes to its streams. The global console has none and writes to the log. */
 class Console {
   #indent = "";
   #step = "  ";
@@ -152,7 +152,7 @@ class Console {
 
 const single = new Console();
 
-/** The global object; its methods can be called detached, as in Node. */
+/** The global console, whose methods can be called detached, as in Node. */
 export const console: Console & { Console: typeof Console } = Object.create({}) as any;
 for (const name of Object.getOwnPropertyNames(Console.prototype) as (keyof Console)[]) {
   if ((name as string) !== "constructor") (console as any)[name] = (single as any)[name].bind(single);

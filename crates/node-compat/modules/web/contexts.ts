@@ -1,15 +1,15 @@
 /**
  * `pi:web/contexts`: the stores of `AsyncLocalStorage`, across `await`, promise callbacks, timers and ticks.
  *
- * A context is an immutable map from storage to store; `undefined` is the empty one. The engine has no hook where an
- * async function goes on, so `extc` puts calls of `__pi_async` there, in packages that import `node:async_hooks`:
+ * A context is an immutable map from storage to store; `undefined` is the empty map. The engine has no hook where an
+ * async function resumes, so `extc` inserts calls of `__pi_async` there, in packages that import `node:async_hooks`:
  *
  * ```text
  * await x          →  __pi_async.resume(__pi_async.now(), await x)
  * catch (e) {      →  catch (e) { __pi_async.enter(kept);
  * ```
  *
- * Callbacks are bound where they are handed over. All of it costs nothing until the first store is set.
+ * Callbacks are bound when they are passed on. There is no cost until the first store is set.
  */
 
 import { defineHidden } from "pi:web/lazy";
@@ -19,7 +19,7 @@ export type Context = ReadonlyMap<object, unknown> | undefined;
 type AnyFunction = (...args: any[]) => any;
 
 let current: Context;
-/** Whether a store was ever set. */
+/** Whether a store has ever been set. */
 export let tracks = false;
 
 export const now = (): Context => current;
@@ -28,7 +28,7 @@ export function enter(context: Context): void {
   current = context;
 }
 
-/** Runs a callback in a context, and restores the surrounding one. */
+/** Runs a callback in a context, then restores the previous context. */
 export function runIn<R>(context: Context, callback: (...args: any[]) => R, self: unknown, args: unknown[]): R {
   const outer = current;
   current = context;
@@ -48,7 +48,7 @@ export function bind<F>(callback: F): F {
   } as unknown as F;
 }
 
-/** Also binds promise callbacks, from the first store on. */
+/** Starts to bind promise callbacks, which is needed from the first store on. */
 export function track(): void {
   if (tracks) return;
   tracks = true;

@@ -1,5 +1,5 @@
 /**
- * `pi:web/crypto`: `crypto.getRandomValues` and `crypto.randomUUID` over the driver's entropy; `crypto.subtle`
+ * `pi:web/crypto`: `crypto.getRandomValues` and `crypto.randomUUID` with the driver's entropy; `crypto.subtle`
  * loads when it is read.
  */
 
@@ -8,7 +8,7 @@ import type { SubtleCrypto } from "pi:web/subtle";
 
 const QUOTA = 65536;
 
-/** Formats 32 hexadecimal digits of a version 4 UUID in the usual groups. */
+/** Returns a random UUID of version 4. */
 export function randomUUID(): string {
   const bytes = new Uint8Array(16);
   fillRandom(bytes);

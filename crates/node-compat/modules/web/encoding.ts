@@ -5,7 +5,7 @@ import { coded, invalidArgType } from "pi:node/errors";
 
 type Source = ArrayBuffer | ArrayBufferView;
 
-/** Returns the bytes behind a view or a buffer, without copying. */
+/** Returns the bytes of a view or a buffer without copying. */
 export function viewOf(source: Source): Uint8Array {
   if (source instanceof Uint8Array) return source;
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
@@ -26,7 +26,7 @@ export class TextEncoder {
     return encodeUtf8(String(input).toWellFormed());
   }
 
-  /** Writes whole characters only; `read` counts UTF-16 units. */
+  /** Encodes whole characters only. `read` counts UTF-16 units. */
   encodeInto(input: string, target: Uint8Array): { read: number; written: number } {
     if (!(target instanceof Uint8Array)) throw invalidArgType("dest", "an instance of Uint8Array", target);
     let read = 0;
@@ -50,7 +50,7 @@ export class TextEncoder {
 const UTF8_LABELS = ["utf-8", "utf8", "unicode-1-1-utf-8", "unicode11utf8", "unicode20utf8", "x-unicode20utf8"];
 
 /**
- * A streaming decoder. Bytes of an incomplete character are kept between calls with `{stream: true}`; only UTF-8 and UTF-16
+ * A streaming decoder. Calls with `{stream: true}` keep the bytes of an incomplete character. Only UTF-8 and UTF-16
  * detect the end of a character, so a stream in another multi-byte encoding is decoded at its end.
  */
 export class TextDecoder {
@@ -76,7 +76,7 @@ export class TextDecoder {
     if (this.#held.length > 0) bytes = concat(this.#held, bytes);
     const end = more ? this.#complete(bytes) : bytes.length;
     const ignoreBOM = this.ignoreBOM || this.#started;
-    // The kept bytes are a copy: the caller may reuse its buffer.
+    // Keeps a copy of the bytes, since the caller may reuse its buffer.
     const held = more ? bytes.slice(end) : new Uint8Array(0);
     const ready = end === bytes.length ? bytes : bytes.subarray(0, end);
     const text = this.#decode(ready, ignoreBOM);
@@ -101,7 +101,7 @@ export class TextDecoder {
     }
   }
 
-  /** Returns the number of leading bytes that hold whole characters. */
+  /** Returns the number of leading bytes that form whole characters. */
   #complete(bytes: Uint8Array): number {
     if (this.encoding === "utf-8") return completeUtf8(bytes);
     if (this.encoding === "windows-1252") return bytes.length;
@@ -112,7 +112,7 @@ export class TextDecoder {
   }
 }
 
-/** Returns the length of the prefix that ends on a character boundary, judged by the last three bytes. */
+/** Returns the length of the prefix that ends on a character boundary, determined from the last three bytes. */
 export function completeUtf8(bytes: Uint8Array): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back]!;

@@ -2,7 +2,7 @@
  * `pi:web/events`: Event, CustomEvent and EventTarget (DOM standard, without a tree).
  *
  * A target has no parent, so an event visits its target only. As in Node, a listener that throws does
- * not stop the others: its error is reported as an unhandled rejection is.
+ * not stop the others; its error is reported like an unhandled rejection.
  */
 
 import { coded, invalidArgType } from "pi:node/errors";
@@ -117,13 +117,13 @@ interface ListenerOptions {
   signal?: EventTarget & { aborted: boolean };
 }
 
-/** The listeners of one type. Adding and removing one takes constant time. */
+/** The listeners for one type. Adding or removing one takes constant time. */
 class Listeners {
   #ordered = new Set<Entry>();
   #capturing = new Map<Listener, Entry>();
   #others = new Map<Listener, Entry>();
 
-  /** Adds a listener; false if it is present already. */
+  /** Adds a listener. Returns false if it is already present. */
   add(entry: Entry): boolean {
     const known = entry.capture ? this.#capturing : this.#others;
     if (known.has(entry.listener)) return false;
@@ -166,7 +166,7 @@ export class EventTarget {
     if (listener) this.#listeners?.get(String(type))?.remove(listener, capture);
   }
 
-  /** Calls the listeners in the order they were added; false when one of them prevented the default. */
+  /** Calls the listeners in the order of addition. Returns false if one of them prevented the default. */
   dispatchEvent(event: Event): boolean {
     if (arguments.length === 0) throw coded(TypeError, "ERR_MISSING_ARGS", 'The "event" argument must be specified');
     if (!(event instanceof Event)) throw invalidArgType("event", "an instance of Event", event);

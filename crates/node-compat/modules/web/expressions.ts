@@ -1,6 +1,6 @@
 /**
- * `pi:web/expressions`: errors of regular expressions made at run time, with Node's messages. `pi:web/wording` calls it when one
- * fails to compile.
+ * `pi:web/expressions`: gives errors of regular expressions that are created at run time Node's messages. `pi:web/wording` calls
+ * it if one fails to compile.
  */
 
 import { readable } from "pi:web/sets";
@@ -20,7 +20,7 @@ export function mended(error: unknown, args: Arguments, make: (args: Arguments) 
   throw worded(error, pattern, flags);
 }
 
-/** The engine's messages, and Node's. */
+/** Node's messages by the engine's. */
 const EXPRESSIONS: Record<string, string> = {
   "back reference out of range in regular expression": "Invalid escape",
   "duplicate group name": "Duplicate capture group name",

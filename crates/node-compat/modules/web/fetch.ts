@@ -1,8 +1,8 @@
 /**
  * `pi:web/fetch`: fetch, Request and Response over the `http` hostcall.
  *
- * A response is available as soon as its head is; its body arrives piece by piece. A stream as the body of a request is also sent
- * piece by piece. A refusal or failure rejects with a TypeError `fetch failed` whose cause has Node's message
+ * A response is available as soon as its head is; its body arrives in pieces. A request body that is a stream is also sent
+ * in pieces. A refusal or failure rejects with a TypeError `fetch failed` whose cause has Node's message
  * (`pi:web/fetch/failure`).
  */
 
@@ -68,7 +68,7 @@ export class Request extends Body {
     return new Request(this, { _copy: true });
   }
 
-  // Constant outside of a browser.
+  // The following members are constant outside of a browser.
   get cache(): string {
     return "default";
   }
@@ -125,7 +125,7 @@ function parse(input: string): string {
   try {
     url = new URL(input);
   } catch (cause) {
-    // As in Node's wrapped refusals: the taxonomy's error is the innermost cause.
+    // Like Node's wrapped refusals, which have the taxonomy's error as the innermost cause.
     Object.defineProperty(cause, "cause", { value: invalidUrl(input, "an absolute http or https URL is needed"), configurable: true, writable: true });
     throw new TypeError(`Failed to parse URL from ${input}`, { cause });
   }
@@ -154,7 +154,7 @@ export class Response extends Body {
     const status = Number(init.status ?? 200) & 0xffff;
     const statusText = byteString(init.statusText ?? "");
     if (/[^\t\x20-\x7e\x80-\xff]/.test(statusText)) throw new TypeError("Invalid statusText");
-    // A server may send any number.
+    // A server may send any status.
     if (!init._received && (status < 200 || status > 599)) throw new RangeError("init[\"status\"] must be in the range of 200 to 599, inclusive.");
     const given = extract(body);
     if (given && NULL_BODY_STATUS.includes(status)) throw new TypeError(`Response constructor: Invalid response status code ${status}`);
@@ -187,7 +187,7 @@ export class Response extends Body {
     return copy;
   }
 
-  /** Makes the response of the `http` connector's answer. */
+  /** Creates a response from the `http` connector's answer. */
   static _received(content: Content, init: Required<ResponseInit>, url: string, redirected: boolean): Response {
     const response = new Response(null, { ...init, _received: true, _immutable: true, _content: NULL_BODY_STATUS.includes(init.status) ? undefined : content });
     // The fragment is not part of a response's URL.
@@ -234,7 +234,7 @@ export class Response extends Body {
 
 let uploads = 0;
 
-/** Sends the pieces of a body one after the other; each waits until the connection accepted the previous one. */
+/** Sends the pieces of a body in order. Each waits until the connection accepts the previous one. */
 async function upload(id: string, stream: any, signal: AbortSignal): Promise<void> {
   const reader = stream.getReader();
   try {
@@ -251,15 +251,15 @@ async function upload(id: string, stream: any, signal: AbortSignal): Promise<voi
   }
 }
 
-/** Sends a request; resolves for every HTTP status as soon as the head is there. */
+/** Sends a request. Resolves for every HTTP status as soon as the head arrives. */
 export function fetch(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
   return exchange(input, init, true);
 }
 
-/** Default headers of every fetch. */
+/** Headers that fetch sends by default. */
 const USUAL: [string, string][] = [["accept", "*/*"], ["accept-language", "*"], ["sec-fetch-mode", "cors"], ["user-agent", "node"]];
 
-/** Ports of other services, to which fetch sends nothing. */
+/** Ports of other services, to which fetch refuses to connect. */
 const BAD_PORTS =
   " 1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113 115 117 119 123 135 137 139 143 161 179 389 427 465 512 513 514 515 526 530 531 532 540 548 554 556 563 587 601 636 989 990 993 995 1719 1720 1723 2049 3659 4045 4190 5060 5061 6000 6566 6665 6666 6667 6668 6669 6679 6697 10080 ";
 
@@ -271,7 +271,7 @@ function portOf(url: string): string {
   return protocol === "http:" || protocol === "https:" ? port : "";
 }
 
-/** Sends a request. `isFetch`: the answer is decoded, and the request gets fetch's default headers. */
+/** Sends a request. With `isFetch`, the response is decoded and the request gets fetch's default headers. */
 export function exchange(input: string | URL | Request, init: RequestInit, isFetch: boolean): Promise<Response> {
   return new Promise((resolve, reject) => {
     const request = new Request(input, init);
@@ -313,7 +313,7 @@ export function exchange(input: string | URL | Request, init: RequestInit, isFet
         broken(error);
       }
     };
-    // Whatever a server sends, the promise settles.
+    // Settles the promise, whatever the server sends.
     const broken = (cause: unknown) => {
       stopped.abort(new TypeError(isThere ? "terminated" : "fetch failed", { cause }));
       fail(cause);
@@ -325,7 +325,7 @@ export function exchange(input: string | URL | Request, init: RequestInit, isFet
     };
     let whole = false;
     call("http", "http", params, { bytes, signal, onChunk: (chunk) => { whole = chunk.isLast; onChunk(chunk); } }).then((answer) => {
-      // A connector without streaming answers with everything at once.
+      // A connector without streaming answers in one message.
       try {
         if (!isThere) head(answer), body(answer);
         else if (!whole) body(answer);

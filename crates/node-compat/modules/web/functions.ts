@@ -1,8 +1,8 @@
 /**
  * `pi:web/functions`: the source text of functions.
  *
- * A realm has bytecode; the engine keeps only the start position of a function. The host has the text and is called once for each
- * function. Functions without a text are formatted like V8's native ones.
+ * A realm runs bytecode, and the engine keeps only the start position of a function. The host has the text and is called once for
+ * each function. Functions without a text are formatted like V8's native ones.
  */
 
 import { callSync } from "pi:engine";
@@ -14,10 +14,10 @@ const { toString } = Function.prototype;
 const reader = (name: string) => Object.getOwnPropertyDescriptor(Function.prototype, name)!.get!;
 const [fileOf, lineOf, columnOf] = [reader("fileName"), reader("lineNumber"), reader("columnNumber")];
 
-/** The engine's text of a function without source; the first group contains its name. */
+/** The text that the engine returns for a function without source; the first group contains the name. */
 const NATIVE = /^([^(]*\()\) \{\n    \[native code\]\n\}$/;
 const BOUND = /^function bound /;
-/** Texts by the functions' positions. */
+/** Source texts by the functions' positions. */
 const texts: Record<string, string | null> = Object.create(null);
 
 function textAt(module: string, line: number, column: number): string | null {
@@ -26,10 +26,10 @@ function textAt(module: string, line: number, column: number): string | null {
   if (known !== undefined) return known;
   let found: string | null = null;
   try {
-    // Without a prototype, so that members an extension added to all objects are not read.
+    // Has no prototype, so that members that an extension added to all objects are not read.
     found = (callSync("module", "module", { __proto__: null, op: "source", module, line, column }).output as { text: string | null }).text;
   } catch {
-    // The host has no texts.
+    // The host has no source texts.
   }
   return (texts[place] = found);
 }

@@ -13,17 +13,17 @@
  *   →  __pi_growing.test(rule, "re", event.accumulated)
  * ```
  *
- * Likewise `exec`, `match`, `matchAll`, `search` and `includes` of the whole text, and loops over lines that end with the first
- * one that matches (`among`, `amongAll`).
+ * The same applies to `exec`, `match`, `matchAll`, `search` and `includes` on the whole text, and to loops over lines that stop
+ * at the first match (`among`, `amongAll`).
  *
- * Lines that cannot match are skipped: `none` returns whether all are, and the author's own code runs over the `rest`, so the
- * result equals that of the original. A complete line cannot match if the expression itself refused it, or if an automaton with
+ * Lines that cannot match are skipped: `none` returns whether all lines are, and the author's code runs over the `rest`, so the
+ * result equals that of the original. A complete line cannot match if the expression itself rejected it, or if an automaton with
  * a carried state (`prefilters` of the engine) excludes it: all automata of a text read a piece in one call. If any involved
  * member is modified (a patched method, a getter, an expression with the flag `g` or `y`), no line is skipped.
  *
- * The cost per call matters: there are deltas times rules calls, and the engine has no JIT. Hence the one call for all automata;
- * state of one delta is kept until the next; `none` alone answers the expected expression without a line to match, before any
- * other call; and members are private to the compiler alone: `#` takes four times as long, and no extension gets these objects.
+ * The cost per call matters: each rule is called for each delta, and the engine has no JIT. So all automata run in one call;
+ * the state of a delta is kept until the next; for an expected expression without a line to match, `none` answers before any
+ * other call; and members are `private`, not `#`, which takes four times as long; no extension gets these objects.
  */
 
 import { isSame, prefilters } from "pi:engine";
@@ -49,30 +49,30 @@ const reader = (name: "global" | "sticky" | "source" | "flags") => describe(RegE
 const readers = { global: reader("global"), sticky: reader("sticky"), source: reader("source"), flags: reader("flags") };
 const call = Reflect.apply;
 
-/** Concurrent texts of a reply: text, thinking and arguments of tools. */
+/** Maximum number of concurrent texts of a reply: text, thinking and arguments of tools. */
 const TEXTS = 4;
-/** Longest tracked text, since all its lines are kept. */
+/** Maximum length of a tracked text, since all its lines are kept. */
 const LONGEST = 256 * 1024;
-/** Most tracked expressions: those that are created for every call must not accumulate. */
+/** Maximum number of tracked expressions: those that are created in each call must not accumulate. */
 const EXPRESSIONS = 2000;
-/** Number of matches after which an expression gets an automaton, whose construction takes as long as some hundred matches. */
+/** Number of matches after which an expression gets an automaton, whose construction takes as long as a few hundred matches. */
 const WORTH_AN_AUTOMATON = 64;
 
-/** The state of one expression over the lines of a text, or the text as a whole. */
+/** The state of one expression on the lines of a text, or on the whole text. */
 class Question {
   readonly pattern: RegExp;
-  /** Whether the expression has a state (`lastIndex`), so that results vary: only its automaton is used, on a whole text. */
+  /** Whether the expression has a state (`lastIndex`), so that its results vary. Only its automaton is used, on a whole text. */
   readonly remembers: boolean;
   asked = 0;
-  /** Number of its automaton; `undefined` while the expression itself is matched. */
+  /** Number of its automaton; undefined while the expression itself is matched. */
   number: number | undefined;
   /** Number of complete lines that were processed. */
   seen = 0;
-  /** Complete lines that its automaton did not rule out, and that were not matched yet. */
+  /** Complete lines that its automaton did not exclude and that have not been matched yet. */
   suspects: string[] = [];
   /** Complete lines that match. */
   kept: string[] = [];
-  /** Whether its automaton has ruled out every complete line. */
+  /** Whether its automaton has excluded every complete line. */
   isQuiet = false;
 
   constructor(pattern: RegExp) {
@@ -88,7 +88,7 @@ class Question {
     if (this.matches(line)) this.kept.push(line);
   }
 
-  /** Matches the lines that its automaton did not rule out. */
+  /** Matches the lines that its automaton did not exclude. */
   lookAtSuspects(): void {
     const { suspects } = this;
     this.suspects = [];
@@ -97,7 +97,7 @@ class Question {
   }
 }
 
-/** The location of an expression, and its state. */
+/** The path of an expression, and its state. */
 interface Asked {
   holder: unknown;
   path: string;
@@ -107,7 +107,7 @@ interface Asked {
 /** A growing text, or its last line, as read by the automata of its expressions. */
 class Reading {
   private text = "";
-  /** Length that the automata have read; `undefined` before the first read. */
+  /** Length that the automata have read; undefined before the first read. */
   private read: number | undefined;
   private readonly automata = prefilters();
   /** States by the numbers of their automata. */
@@ -115,18 +115,18 @@ class Reading {
   /** Numbers of the automata that may match. */
   suspected: number[] | undefined;
   private readonly questions = new Map<RegExp, Question>();
-  /** Expressions matched at one delta, in order: most likely they are matched again at the next. */
+  /** Expressions matched at one delta, in order: they are expected again, in the same order, at the next. */
   readonly asked: Asked[] = [];
   next = 0;
 
-  /** Replaces the text by one that continues it. */
+  /** Replaces the text with one that continues it. */
   grow(text: string): void {
     this.text = text;
     if (this.members.length > 0) this.catchUp();
   }
 
   private catchUp(): void {
-    // A complete line may be shorter than before: the beginning of the separator was counted as part of it.
+    // A complete line may be shorter than before: the first characters of the separator were counted as part of it.
     if (this.read === undefined || this.text.length < this.read) {
       this.automata.begin();
       this.read = 0;
@@ -151,7 +151,7 @@ class Reading {
     }
   }
 
-  /** Returns whether the text may match. */
+  /** Returns whether the expression may match the text. */
   may(question: Question): boolean {
     const { number } = question;
     if (number !== undefined) return this.suspected !== undefined && call(includes, this.suspected, [number]);
@@ -169,16 +169,16 @@ class Reading {
     this.catchUp();
   }
 
-  /** Ends a delta: its expressions will be matched again, in the same order. */
+  /** Ends a delta. Its expressions are expected again, in the same order. */
   nextRound(): void {
     this.next = 0;
   }
 
-  /** Returns the state of the expression at the end of a path; `undefined` where none can be kept. */
+  /** Returns the state of the expression at the end of a path; undefined if none can be kept. */
   question(holder: any, path: string): Question | undefined {
     const asked = this.asked[this.next];
     if (asked !== undefined && asked.holder === holder && asked.path === path) {
-      // It was a plain property at the first match.
+      // It was a plain property when it was first matched.
       const { question } = asked;
       if ((path === "" ? holder : holder[path]) === question.pattern && isAsShipped(question.pattern)) {
         this.next++;
@@ -209,7 +209,7 @@ class Lines {
   private readonly complete: string[] = [];
   private current = "";
   private start = 0;
-  /** Earliest start of the next separator. */
+  /** Earliest possible start of the next separator. */
   private from = 0;
   readonly reading = new Reading();
   private present: Split | undefined;
@@ -236,7 +236,7 @@ class Lines {
     this.reading.grow(this.current);
   }
 
-  /** Returns the replacement of the array of lines. */
+  /** Returns an object that replaces the array of lines. */
   split(text: string): Split {
     return (this.present ??= new Split(text, this.separator, this));
   }
@@ -261,7 +261,7 @@ class Lines {
   }
 
   /**
-   * Returns the lines that may match the expression at the end of a path, in order; `undefined` where all have to be matched, as
+   * Returns the lines that may match the expression at the end of a path, in order; undefined if all have to be matched, such as
    * those of a text that has grown since it was split.
    */
   narrowed(split: Split, holder: any, path: string): string[] | undefined {
@@ -276,7 +276,7 @@ class Lines {
   }
 }
 
-/** The lines of a text at one moment: replaces the array that `split` returns. */
+/** The lines of a text at one moment. Replaces the array that `split` returns. */
 class Split {
   readonly text: string;
   readonly separator: string;
@@ -303,13 +303,13 @@ class Split {
   }
 }
 
-/** A text that may grow from call to call. It is tracked once it does. */
+/** A text that may grow from call to call. It is tracked once it has grown. */
 class Growing {
   text: string;
   hasGrown = false;
   private readonly bySeparator = new Map<string, Lines>();
   readonly reading = new Reading();
-  /** Length of the text that was searched for a word without finding it; -1 for a found word. */
+  /** For each word, the length of the text that was searched without finding it; -1 if the word was found. */
   private readonly searched = new Map<string, number>();
 
   constructor(text: string) {
@@ -338,13 +338,13 @@ class Growing {
     for (const lines of this.bySeparator.values()) lines.forget();
   }
 
-  /** Returns the state of an expression that cannot match anywhere in the text. */
+  /** Returns the state of an expression if it cannot match anywhere in the text. */
   excluded(holder: unknown, path: string): Question | undefined {
     const question = this.reading.question(holder, path);
     return question && !this.reading.may(question) ? question : undefined;
   }
 
-  /** Returns whether the text contains a word: until it does, only new text is searched. */
+  /** Returns whether the text contains a word. Until it does, only new text is searched. */
   contains(word: string): boolean {
     const searched = this.searched.get(word) ?? 0;
     if (searched < 0) return true;
@@ -354,18 +354,18 @@ class Growing {
   }
 }
 
-/** Tracked texts, the latest first. */
+/** Tracked texts, latest first. */
 let texts: Growing[] = [];
-/** The last requested lines: successive rules request the same ones. */
+/** The lines requested last, since successive rules request the same ones. */
 let latest: Split | undefined;
-/** Lines that `none` left to match. */
+/** Lines that the last call of `none` could not exclude. */
 let left: unknown;
 
-/** Returns the growing text that this one continues; `undefined` for one that continues none. */
+/** Returns the growing text that this text continues; undefined if there is none. */
 function growing(text: string): Growing | undefined {
   if (text.length > LONGEST) return undefined;
   const first = texts[0];
-  // The engine compares even identical strings character by character.
+  // `isSame` comes first, because the engine compares even identical strings character by character.
   if (first !== undefined && (isSame(first.text, text) || first.text === text)) return first.hasGrown ? first : undefined;
   let at = 0;
   while (at < texts.length && !continues(text, texts[at]!.text)) at++;
@@ -385,9 +385,9 @@ function growing(text: string): Growing | undefined {
   return found.hasGrown ? found : undefined;
 }
 
-/** Returns whether a text begins with an earlier one. Every text begins with the empty one, so that does not count. */
+/** Returns whether a text begins with an earlier one. An empty earlier text does not count, since every text begins with it. */
 function continues(text: string, earlier: string): boolean {
-  // Compares a slice as a whole: the engine's `startsWith` is slow, character by character.
+  // Compares a slice as a whole, because the engine's `startsWith` compares slowly, character by character.
   return earlier !== "" && text.length >= earlier.length && call(slice, text, [0, earlier.length]) === earlier;
 }
 
@@ -405,7 +405,7 @@ function expression(holder: any, path: string): RegExp | undefined {
   return isRegExp(value) && isAsShipped(value) ? value : undefined;
 }
 
-/** Returns the value at the end of a path of plain properties; `undefined` where one is missing or is an accessor. */
+/** Returns the value at the end of a path of plain properties; undefined if one is missing or is an accessor. */
 function plainValue(holder: any, path: string): any {
   let value = holder;
   const keys = keysOf(path);
@@ -418,7 +418,7 @@ function plainValue(holder: any, path: string): any {
   return value;
 }
 
-/** Returns the value that the author's own code would read at the end of a path. */
+/** Returns the value that the author's code would read at the end of a path. */
 function valueAt(holder: any, path: string): any {
   const keys = keysOf(path);
   let value = holder;
@@ -438,7 +438,7 @@ function matchingFlags(pattern: RegExp): string {
 }
 
 function isRegExp(value: any): value is RegExp {
-  // The own property that only genuine expressions have.
+  // Only genuine expressions have this own property.
   return value instanceof RegExp && Object.hasOwn(value, "lastIndex");
 }
 
@@ -456,7 +456,7 @@ function narrow(lines: unknown, method: Method, holder: unknown, path: string): 
 /**
  * Returns the state of the expression at the end of a path, if it cannot match anywhere in a growing text.
  *
- * Every delta calls this for every rule: for the expected expression, of a text that no automaton suspects, it calls only
+ * Every delta calls this for every rule. If the expression is the expected one and no automaton may match the text, it only calls
  * `isSame`.
  */
 function excluded(text: any, holder: any, path: string): Question | undefined {
@@ -467,7 +467,7 @@ function excluded(text: any, holder: any, path: string): Question | undefined {
     if (asked !== undefined && asked.holder === holder && asked.path === path && reading.suspected === undefined) {
       const { question } = asked;
       const { pattern } = question;
-      // `isAsShipped`: it was a plain property at the first match.
+      // `isAsShipped` suffices: it was a plain property when it was first matched.
       if (
         question.number !== undefined && (path === "" ? holder : holder[path]) === pattern &&
         pattern.exec === exec && pattern.test === test && typeof pattern.lastIndex === "number"
@@ -497,7 +497,7 @@ export const __pi_growing = Object.freeze({
   narrow,
 
   /**
-   * Returns the expression of a literal in the source: one object, however often the literal is evaluated, with its `lastIndex`
+   * Returns the expression of a literal in the source: the same object each time the literal is evaluated, with its `lastIndex`
    * reset.
    */
   literal(source: string, flags: string): RegExp {
@@ -508,7 +508,7 @@ export const __pi_growing = Object.freeze({
     return pattern;
   },
 
-  /** Implements `text.split(separator)`; lines are made on demand. The separator is not empty. */
+  /** Implements `text.split(separator)`. Lines are created on demand. The separator must not be empty. */
   split(text: any, separator: string): unknown {
     if (StringPrototype.split === split && (StringPrototype as any)[splitSymbol] === undefined && typeof text === "string") {
       if (latest !== undefined && isSame(latest.text, text) && latest.separator === separator) return latest;
@@ -531,7 +531,7 @@ export const __pi_growing = Object.freeze({
         reading.suspected === undefined && asked.question.isQuiet && ArrayPrototype[method] === METHODS[method]
       ) {
         const { pattern } = asked.question;
-        // `isAsShipped`: it was a plain property at the first match.
+        // `isAsShipped` suffices: it was a plain property when it was first matched.
         if (
           (path === "" ? holder : holder[path]) === pattern &&
           pattern.test === test && pattern.exec === exec && typeof pattern.lastIndex === "number"

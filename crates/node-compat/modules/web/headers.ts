@@ -1,4 +1,4 @@
-/** `pi:web/headers`: the header list of fetch. Names are lower case, iteration is sorted, Set-Cookie values stay separate. */
+/** `pi:web/headers`: header lists of fetch. Names are lower case, iteration is sorted, Set-Cookie values stay separate. */
 
 import { byteString, needs, needsFunction } from "pi:web/fetch/arguments";
 
@@ -18,7 +18,7 @@ function valueOf(value: unknown, method: string): string {
   return text;
 }
 
-/** Returns a constructor's argument as pairs. The messages are undici's. */
+/** Converts a constructor's argument to pairs. The messages are undici's. */
 function pairsOf(init: NonNullable<Init>): [string, string][] {
   if (typeof init !== "object") {
     throw new TypeError("Headers constructor: Argument 1 could not be converted to one of: sequence<sequence<ByteString>>, record<ByteString, ByteString>.");

@@ -2,10 +2,10 @@
  * `pi:hostcall`: the hostcalls of a realm.
  *
  * `call` sends a `host_call` message and returns a promise; `callSync` is a nested request inside the running macrotask. Both
- * reject or throw a `HostcallError` with the code of the taxonomy (`timeout`, `denied`, `io`, `invalid_request`, `internal`).
+ * reject or throw a `HostcallError` with a code of the taxonomy (`timeout`, `denied`, `io`, `invalid_request`, `internal`).
  * `pi:runtime` passes each result and each `timer_fired` and `signal_aborted` message to `onResult`, `onTimer` and
  * `onSignalAborted`.
- * Invariant: a call settles once. After its signal fired the call is dropped, so results in flight are ignored.
+ * Invariant: a call settles once. When its signal fires, the call is dropped, so results in flight are ignored.
  */
 
 import { call as engineCall, callPromise, callSync as engineCallSync, send } from "pi:engine";
@@ -22,24 +22,24 @@ export interface Answer {
   bytes: Uint8Array[];
 }
 
-/** One piece of a streaming answer, in order. */
+/** One piece of a streaming answer. Pieces arrive in order. */
 export interface AnswerChunk extends Answer {
   index: number;
   isLast: boolean;
 }
 
 export interface CallOptions {
-  /** Attachments for `{"$bytes": i}` in params. */
+  /** Attachments that `{"$bytes": i}` in the parameters refers to. */
   bytes?: Uint8Array[] | undefined;
   /** Cancels the call; the promise rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
-  /** Time limit of the host operation. */
+  /** Time limit of the host operation, in milliseconds. */
   timeoutMs?: number | undefined;
-  /** Receives every chunk, the last one too, before the promise settles. */
+  /** Receives every chunk, including the last one, before the promise settles. */
   onChunk?: ((chunk: AnswerChunk) => void) | undefined;
 }
 
-/** A refusal or failure, as the host reported it. */
+/** A refusal or failure that the host reported. */
 export class HostcallError extends Error {
   readonly code: string;
   readonly retryable: boolean;
@@ -66,13 +66,13 @@ interface Pending {
 
 const pending = new SafeMap<string, Pending>();
 
-/** Captured before an extension ran. */
+/** Captured before any extension runs. */
 const { Promise } = globalThis;
 
-/** Op and parameters of a method; of an untyped one any object. */
+/** Operation and parameters of a method; any object for an untyped method. */
 export type Params<Method extends string> = Method extends keyof Hostcalls ? Hostcalls[Method] : object;
 
-/** Makes a request and waits for its end. The capability is the one that the caller believes it needs. */
+/** Makes a hostcall and waits for its end. `capability` is the one that the caller claims to need. */
 export function call<Method extends string>(
   method: Method,
   capability: string,
@@ -107,7 +107,7 @@ export function call<Method extends string>(
       send({ type: "host_call_cancel", payload: { call_id: callId } });
       reject(signal.reason);
     };
-    // Reading the parameters may have run code that aborts.
+    // Reading the parameters may run code that aborts the call.
     if (signal.aborted) {
       cancel();
       return;
@@ -117,7 +117,7 @@ export function call<Method extends string>(
   });
 }
 
-/** Makes a request and returns its answer before anything else runs. */
+/** Makes a hostcall and returns its answer before any other code runs. */
 export function callSync<Method extends string>(
   method: Method,
   capability: string,
@@ -137,12 +137,12 @@ function asHostcallError(error: unknown): unknown {
   return shape && typeof shape.code === "string" ? new HostcallError(shape as { code: string }) : error;
 }
 
-/** Returns the rejection of a call whose promise the engine keeps. */
+/** Returns the error that rejects a call whose promise the engine keeps. */
 export function failure(error: { code: string; message: string; retryable?: boolean; details?: Record<string, any> }): HostcallError {
   return new HostcallError(error);
 }
 
-/** Settles a call, or passes a chunk on. Results of dropped calls are ignored. */
+/** Settles a call, or passes a chunk to its callback. Results of dropped calls are ignored. */
 export function onResult(
   callId: string,
   output: any,
@@ -169,7 +169,7 @@ export function onResult(
   }
 }
 
-/** Handles `timer_fired`: runs the callback of a timer that is still armed. */
+/** Handles `timer_fired`: runs the callback of the timer if it is still armed. */
 export function onTimer(id: number): void {
   try {
     fireTimer(id);
@@ -180,14 +180,14 @@ export function onTimer(id: number): void {
 
 const hostSignals = new SafeMap<number, AbortController>();
 
-/** Returns the signal that the host passed under a number: `{"$signal": n}` in a message. */
+/** Returns the signal with the number in the host's message: `{"$signal": n}`. */
 export function hostSignal(id: number): AbortSignal {
   let controller = hostSignals.get(id);
   if (!controller) hostSignals.set(id, (controller = new AbortController()));
   return controller.signal;
 }
 
-/** Drops a passed signal once the call it belonged to is over. */
+/** Drops a signal of the host once the call that it belongs to has ended. */
 export function releaseSignal(id: number): void {
   hostSignals.delete(id);
 }
@@ -202,12 +202,12 @@ export function onSignalAborted(id: number): void {
   }
 }
 
-/** Adds an attachment and returns the reference to it for params. */
+/** Adds an attachment. Returns the reference to it for parameters. */
 export function attach(bytes: Uint8Array[], data: Uint8Array): { $bytes: number } {
   return { $bytes: bytes.push(data) - 1 };
 }
 
-/** Returns the bytes of a member of an output: an attachment, or text as UTF-8. */
+/** Returns the bytes of a value in an output: an attachment, or text as UTF-8. */
 export function bytesOf(answer: Answer, value: any): Uint8Array | undefined {
   return value !== null && typeof value === "object" && typeof value.$bytes === "number"
     ? answer.bytes[value.$bytes]

@@ -1,8 +1,8 @@
 /**
  * `pi:web`: the globals of a realm. `pi:runtime` imports it first; it exports nothing.
  *
- * Timers, console and abort signals are defined at once, since the hostcall layer needs two of them; everything else loads on
- * first read. There is no `Bun` and nothing of a browser's document.
+ * Timers, console and abort signals are defined at once, since the hostcall layer needs two of them; all other globals load on
+ * first read. There is no `Bun`, and no part of a browser's document.
  */
 
 import { enqueueJob, importSync } from "pi:engine";
@@ -73,7 +73,7 @@ const LAZY: Record<string, string[]> = {
   "node:process": ["process"],
 };
 
-// Locale-dependent methods: the engine's results differ from Node's.
+// Replaces locale-dependent methods, for which the engine's results differ from Node's.
 const number = () => importSync("pi:web/intl/number").NumberFormat;
 const date = () => importSync("pi:web/intl/date").DateTimeFormat;
 const text = () => importSync("pi:web/intl/text").Collator;
@@ -99,7 +99,7 @@ function localeDate(needed: string) {
   };
 }
 defineLocale(Date.prototype, { toLocaleString: localeDate("all"), toLocaleDateString: localeDate("date"), toLocaleTimeString: localeDate("time") });
-/** Returns the engine's text, with the name of the zone appended. */
+/** Returns a method that appends the name of the zone to the engine's text. */
 function named(write: (this: Date) => string) {
   return function (this: Date) {
     const text = write.call(this);

@@ -1,8 +1,8 @@
 /**
- * `pi:web/intl`: `Intl`. Segmenter is in this module; the formatters are in modules of their own and use American English.
+ * `pi:web/intl`: `Intl`. This module contains Segmenter; the formatters are separate modules and use American English.
  *
- * Grapheme clusters follow Unicode's extended rules (UAX 29: GB3 to GB13), by one regular expression per
- * cluster; ASCII, which is most of what a terminal shows, takes a path without one. Words follow the
+ * Grapheme clusters follow Unicode's extended rules (UAX 29: GB3 to GB13), with one regular expression per
+ * cluster; ASCII, which is most of the text on a terminal, takes a path without it. Words follow the
  * default rules without a dictionary, so that a run of Han or Kana is cut by characters and scripts.
  * The result does not depend on a locale.
  */
@@ -20,13 +20,13 @@ interface SegmentData {
   isWordLike?: boolean;
 }
 
-/** Every code unit is a cluster of its own. CR is left out, since CR LF is one. */
+/** Text in which every code unit is a cluster. CR is left out, since CR LF is one cluster. */
 const PLAIN_ASCII = /^[\0-\x0c\x0e-\x7f]*$/;
 
 /** GB9, GB9a: characters that extend the preceding one. */
 const TRAIL = String.raw`[\p{Grapheme_Extend}\p{Emoji_Modifier}\p{Mc}\u0e33\u0eb3\u200d]`;
 
-/** GB9c: consonants of the scripts whose virama joins them. */
+/** GB9c: consonants of the scripts in which a virama joins them. */
 const CONJOINING = String.raw`[\p{L}&&[\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gujarati}\p{Script=Oriya}\p{Script=Telugu}\p{Script=Malayalam}]]`;
 const VIRAMA = String.raw`[\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d]`;
 
@@ -55,7 +55,7 @@ const WORD = new RegExp(
   "vy",
 );
 
-/** UAX 29 without its abbreviations: up to a sentence terminator and its trailing characters, or the end of a line. */
+/** UAX 29 without abbreviations: up to a sentence terminator and its trailing characters, or the end of a line. */
 const SENTENCE = new RegExp(
   [
     String.raw`(?:[^.!?…。！？\n]|[.!?…](?![.!?…"'”’\)\]]*(?:\s|$))|\.+(?=["'”’\)\]]*[ \t]+\p{Ll}))*`,
@@ -86,7 +86,7 @@ class Segments {
     }
   }
 
-  /** Returns the segment that contains a code unit; undefined beyond the text. */
+  /** Returns the segment that contains a code unit; undefined outside of the text. */
   containing(codeUnit = 0): SegmentData | undefined {
     const wanted = Math.trunc(Number(codeUnit)) || 0;
     if (wanted < 0 || wanted >= this.#input.length) return undefined;
@@ -99,7 +99,7 @@ function segmentAt(input: string, index: number, granularity: Granularity): Segm
   const pattern = granularity === "grapheme" ? GRAPHEME : granularity === "word" ? WORD : SENTENCE;
   pattern.lastIndex = index;
   const found = pattern.exec(input);
-  // A lone surrogate is a segment of its own.
+  // A lone surrogate is a separate segment.
   const segment = found?.[0] || input[index]!;
   if (granularity !== "word") return { segment, index, input };
   return { segment, index, input, isWordLike: found?.groups?.word !== undefined };
@@ -132,7 +132,7 @@ class Segmenter {
 
 Object.defineProperty(Segmenter.prototype, Symbol.toStringTag, { value: "Intl.Segmenter", configurable: true });
 
-/** Supported values; time zones, all of which the host knows, list only the one that always exists. */
+/** Supported values. The host knows all time zones, but only the one that always exists is listed. */
 const VALUES: Record<string, string[]> = { calendar: ["gregory"], collation: ["default"], currency: [], numberingSystem: ["latn"], timeZone: ["UTC"], unit: [] };
 
 function supportedValuesOf(key: unknown): string[] {

@@ -1,13 +1,13 @@
 /**
  * `pi:web/json`: `JSON.parse` and `JSON.stringify` with Node's error messages.
  *
- * The engine does the work. Only after it has refused a text or a value is the reason searched again, so that an extension that
- * shows `error.message` shows the message its author saw. If no mistake or cycle is found, the engine's message stays.
+ * The engine parses and formats. If it refuses a text or a value, this module searches the reason again, so that an extension
+ * that shows `error.message` shows the message that its author saw. If no mistake or cycle is found, the engine's message stays.
  */
 
 const engine = { parse: JSON.parse, stringify: JSON.stringify };
 
-/** Length of the quoted text on either side of a mistake. */
+/** Length of the quoted text on each side of a mistake. */
 const CONTEXT = 10;
 const SPECIAL = ["undefined", "NaN", "Infinity", "[object Object]"];
 
@@ -19,7 +19,7 @@ class Mistake {
   }
 }
 
-/** Follows the grammar up to the first mistake, which it throws. */
+/** Follows the grammar up to the first mistake and throws it. */
 class Scanner {
   readonly text: string;
   #at = 0;
@@ -161,12 +161,12 @@ class Scanner {
   }
 }
 
-/** Returns the error of a text, with V8's message; undefined when none was found. */
+/** Returns V8's message for an invalid text; undefined if no mistake is found. */
 function mistakeOf(text: string): string | undefined {
   try {
     new Scanner(text).run();
   } catch (found) {
-    // Exceeding the stack is no mistake of the text.
+    // Exceeding the stack is not a mistake in the text.
     if (found instanceof Mistake) return found.message;
   }
   return undefined;
@@ -183,7 +183,7 @@ const classOf = (value: object): string => {
 };
 const keyText = ({ holder, key }: Step): string => (Array.isArray(holder) ? `index ${key}` : `property '${key}'`);
 
-/** Returns the path from an object back to itself: the objects on it, each with the key to the next. */
+/** Returns the path from an object back to itself: its objects, each with the key to the next; undefined without a cycle. */
 function cycleIn(root: object): Step[] | undefined {
   const trail: (Step & { rest: string[] })[] = [];
   const seen = new Set<object>();

@@ -1,7 +1,7 @@
 /**
  * `pi:web/keys`: key pairs of `node:crypto` and `crypto.subtle`, and their JWK form.
  *
- * The engine computes; a key is a function of the engine. Randomness comes from the driver: each operation that needs it gets a
+ * The engine computes, and a key is a function of the engine. The driver provides randomness: each operation that needs it gets a
  * seed.
  */
 
@@ -9,7 +9,7 @@ import { buildKey, fillRandom } from "pi:engine";
 import type { Key } from "pi:engine";
 import { decodeText, encodeText } from "pi:node/buffer/codec";
 
-/** Key of the engine's key in a `CryptoKey`. */
+/** Key under which a `CryptoKey` holds the engine's key. */
 export const KEY = Symbol.for("pijs.key.pair");
 
 export type Jwk = Record<string, any>;
@@ -25,7 +25,7 @@ export function seed(): Uint8Array {
   return bytes;
 }
 
-/** The engine takes plain views only. */
+/** Returns a plain Uint8Array, the only kind of view that the engine accepts. */
 export const plain = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 export const toBase64Url = (bytes: Uint8Array): string => decodeText(bytes, "base64url");
@@ -47,7 +47,7 @@ export function jwkOf(key: Key): Jwk {
   return { kty: "EC", x, y, crv: kind, ...(d === undefined ? {} : { d }) };
 }
 
-/** Returns the key of a JWK; `undefined` when its members are invalid. The caller has checked that they are strings. */
+/** Returns the key of a JWK; undefined if its members are invalid. The caller has checked that they are strings. */
 export function keyOfJwk(jwk: Jwk): Key | undefined {
   const bytes = (name: string) => fromBase64Url(String(jwk[name]));
   if (jwk.kty === "RSA") return buildKey("rsa", ...(jwk.d === undefined ? ["n", "e"] : RSA_MEMBERS).map(bytes));
@@ -62,11 +62,11 @@ export function keyOfJwk(jwk: Jwk): Key | undefined {
 
 /** The parameters of a signature. */
 export interface Scheme {
-  /** `pkcs1`, `pss` or `bare` of RSA, `der` or `numbers` of a curve. */
+  /** `pkcs1`, `pss` or `bare` for RSA; `der` or `numbers` for a curve. */
   padding: string;
-  /** The engine's name. */
+  /** The engine's name of the digest. */
   digest: string;
-  /** Salt length of PSS; negative accepts any. */
+  /** Salt length of PSS; a negative value accepts any. */
   salt?: number;
 }
 
@@ -74,6 +74,6 @@ export const signWith = (key: Key, scheme: Scheme, data: Uint8Array): Uint8Array
   key("sign", plain(data), scheme.padding, scheme.digest, scheme.salt ?? -1, EMPTY, seed());
 export const verifyWith = (key: Key, scheme: Scheme, data: Uint8Array, signature: Uint8Array): boolean =>
   key("verify", plain(data), scheme.padding, scheme.digest, scheme.salt ?? -1, EMPTY, plain(signature));
-/** Encrypts or decrypts with RSA; `undefined` on failure. */
+/** Encrypts or decrypts with RSA. Returns undefined on failure. */
 export const cryptWith = (operation: "encrypt" | "decrypt", key: Key, padding: string, digest: string, label: Uint8Array, data: Uint8Array): Uint8Array | undefined =>
   key(operation, plain(data), padding, digest, -1, plain(label), seed());

@@ -1,4 +1,4 @@
-/** `pi:web/navigator`: the `navigator` of Node 22. */
+/** `pi:web/navigator`: `navigator` as in Node 22. */
 
 import { availableParallelism, machine, platform } from "node:os";
 import process from "node:process";

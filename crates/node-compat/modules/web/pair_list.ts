@@ -1,11 +1,11 @@
 /**
- * `pi:web/pair_list`: names with values, in order, for URLSearchParams and FormData. Finding a name takes constant time.
+ * `pi:web/pair_list`: an ordered list of names and values, for URLSearchParams and FormData. A lookup takes constant time.
  */
 
 export class PairList<V> {
-  /** Pairs in order; only the methods change them. */
+  /** Pairs in order; only the methods change the list. */
   pairs: [string, V][] = [];
-  /** Positions of each name; built on the first lookup. */
+  /** Positions of each name, built on the first lookup. */
   #places: Map<string, number[]> | undefined;
 
   append(name: string, value: V): void {

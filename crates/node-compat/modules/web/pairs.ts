@@ -1,7 +1,7 @@
 /**
- * `pi:web/pairs`: the algorithms of `crypto.subtle` with key pairs: RSA, ECDSA, ECDH, Ed25519, X25519.
+ * `pi:web/pairs`: algorithms of `crypto.subtle` that use key pairs: RSA, ECDSA, ECDH, Ed25519, X25519.
  *
- * A plan describes a new `CryptoKey`; `pi:web/subtle` makes it. Messages are Node's.
+ * A plan describes a new `CryptoKey`; `pi:web/subtle` creates the key. Messages are Node's.
  */
 
 import { buildKey, generateKey, readKey } from "pi:engine";
@@ -48,7 +48,7 @@ const notFormat = (method: string, format: unknown): TypeError =>
 const failure = (name: string, message: string): DOMException => new DOMException(message, name);
 const failed = (): DOMException => failure("OperationError", "The operation failed for an operation-specific reason");
 
-/** Returns the error of a missing member; `dictionary` is Node's name of the type. */
+/** Returns the error about a missing member. `dictionary` is Node's name of the type. */
 const missing = (member: string, dictionary: string): TypeError =>
   Object.assign(new TypeError(`Failed to normalize algorithm: passed algorithm can not be converted to '${dictionary}' because '${member}' is required in '${dictionary}'.`), {
     code: "ERR_MISSING_OPTION",
@@ -76,7 +76,7 @@ function shown(key: Key, settings: Settings): Settings {
   return name === "ECDSA" || name === "ECDH" ? { name, namedCurve: key("kind") } : { name };
 }
 
-/** Returns the engine's kind of an algorithm; the caller checks RSA's hash. */
+/** Returns the engine's kind of key for an algorithm. The caller checks RSA's hash. */
 function kindOf(settings: Settings, operation: "Gen" | "Import"): string {
   if (settings.name.startsWith("RSA")) {
     if (settings.hash === undefined) throw missing("hash", operation === "Gen" ? "RsaHashedKeyGenParams" : "RsaHashedImportParams");
@@ -160,7 +160,7 @@ export function exportPair(format: string, key: Key, algorithm: Settings, usages
   throw failure("NotSupportedError", `Unable to export ${name} ${isPrivate ? "private" : "public"} key using ${format} format`);
 }
 
-/** Generates both parts. */
+/** Generates a key pair. */
 export function generatePair(settings: Settings, usages: string[]): { publicKey: Plan; privateKey: Plan } {
   const { name } = settings;
   const kind = kindOf(settings, "Gen");
@@ -182,7 +182,7 @@ export function generatePair(settings: Settings, usages: string[]): { publicKey:
   return pair;
 }
 
-/** Returns the scheme of a signature and its input: a digest, or the text itself. */
+/** Returns the scheme of a signature and the input to sign: a digest, or the data itself. */
 function prepared(algorithm: Settings, settings: Settings, digest: (hash: string) => Uint8Array, data: Uint8Array): [{ padding: string; digest: string; salt?: number }, Uint8Array] {
   if (algorithm.name === "Ed25519") return [{ padding: "", digest: "" }, data];
   if (algorithm.name === "ECDSA" && settings.hash === undefined) throw missing("hash", "EcdsaParams");
@@ -209,7 +209,7 @@ export function cryptPair(encrypt: boolean, key: Key, algorithm: Settings, setti
   return made;
 }
 
-/** Returns the shared secret of a private key and another public key. */
+/** Returns the secret that a private key shares with a public key of another pair. */
 export function agree(key: Key, other: Key): Uint8Array {
   const made = key("agree", other("der", "spki")!);
   if (!made) throw failed();

@@ -1,4 +1,4 @@
-/** `pi:web/performance`: the driver's clock as `performance`. Marks are kept in order, and observers notified. */
+/** `pi:web/performance`: `performance` on the driver's clock. Marks are kept in order and reported to observers. */
 
 import { elapsedMs, epochMs } from "pi:engine";
 import { setImmediate } from "pi:web/timers";
@@ -70,7 +70,7 @@ export class PerformanceObserverEntryList {
 
 const observers = new Set<PerformanceObserver>();
 
-/** Receives marks and measures, in a task after they were made. */
+/** Receives marks and measures in a task after they were created. */
 export class PerformanceObserver {
   static readonly supportedEntryTypes: readonly string[] = ["mark", "measure"];
   #callback: (list: PerformanceObserverEntryList, observer: PerformanceObserver) => void;
@@ -112,7 +112,7 @@ class Performance {
     return elapsedMs();
   }
 
-  /** Wall-clock time at which `now()` was 0. */
+  /** Wall-clock time at which `now()` was 0, in milliseconds. */
   get timeOrigin(): number {
     return (origin ??= epochMs() - elapsedMs());
   }

@@ -1,8 +1,8 @@
 /**
  * `pi:web/safe`: collections for internal state.
  *
- * An extension may replace any method of the built-in classes, for a polyfill or in bad faith. Collections behind a call, a timer
- * or a handler have own methods, captured before an extension ran.
+ * An extension may replace any method of the built-in classes, for a polyfill or in bad faith. Collections that calls, timers
+ * or handlers use have their own methods, captured before any extension runs.
  */
 
 const METHODS = ["get", "set", "has", "delete"] as const;

@@ -1,11 +1,11 @@
 /**
- * `pi:web/sets`: regular expressions with the flag `v`, of which the engine rejects valid ones.
+ * `pi:web/sets`: regular expressions with the flag `v`, some of which the engine wrongly rejects.
  *
- * The engine forbids outside of a class what `v` forbids only inside of one: a hyphen, a slash, some doubled characters. They are
- * literal there, so the first is escaped. `extc` does the same for the literals of an extension.
+ * Some characters that `v` forbids only in a class, the engine forbids everywhere: hyphen, slash, doubled characters. They are
+ * literal outside, so the first is escaped. `extc` does the same for the literals of an extension.
  */
 
-/** Characters that `v` reserves where two of them are adjacent in a class. */
+/** Characters that `v` reserves if two of them are adjacent in a class. */
 const DOUBLED = "&!#%,:;<=>@`~";
 
 /** Returns the expression in the engine's syntax. */

@@ -13,7 +13,7 @@ import { KEY } from "pi:web/keys";
 import { PAIRS, agree, cryptPair, exportPair, generatePair, importPair, signPair, verifyPair } from "pi:web/pairs";
 import type { Plan } from "pi:web/pairs";
 
-/** Key under which Node's functions find the bytes of a key. */
+/** Symbol under which a key holds its bytes, for Node's functions. */
 const BYTES = Symbol.for("pijs.key.bytes");
 const BUILD = Symbol("build");
 
@@ -114,7 +114,7 @@ function paired(algorithm: Algorithm): { name: string; [member: string]: any } {
   return settings.hash === undefined ? settings : { ...settings, hash: { name: hashOf(settings.hash).name } };
 }
 
-/** Makes the key of a `KeyObject`. */
+/** Creates the `CryptoKey` of a `KeyObject`. */
 export function cryptoKey(algorithm: Algorithm, secret: Uint8Array | undefined, pair: Key | undefined, extractable: boolean, usages: string[]): CryptoKey {
   const settings = named(algorithm);
   if (secret) return make(settings, secret, extractable, usages);

@@ -2,7 +2,7 @@
  * `pi:web/ticks`: the queue of `process.nextTick`, which Node empties before any promise job.
  *
  * `pi:runtime` calls `runTicks` when the synchronous part of a macrotask is over, before the engine
- * drains its jobs; ticks that a promise job queues run when no promise job is left. That is Node's order.
+ * drains its jobs; ticks queued by promise jobs run when no promise job remains, as in Node.
  */
 
 import { afterJobs } from "pi:engine";
@@ -13,7 +13,7 @@ type Tick = () => void;
 let queue: Tick[] = [];
 let waiting = false;
 
-/** Queues a callback; it runs before the promise jobs when the macrotask is still on the stack, else after them. */
+/** Queues a callback, which runs before the promise jobs if the macrotask is still on the stack, and otherwise after them. */
 export function queueTick(tick: Tick): void {
   queue.push(bind(tick));
   if (waiting) return;
@@ -25,7 +25,7 @@ export function queueTick(tick: Tick): void {
 }
 
 /**
- * Continues once a promise is settled, as a callback of Node does: a task of its own, so that the ticks it queues come before the
+ * Continues once a promise is settled, in a separate task like a callback of Node, so that the ticks it queues come before the
  * promise jobs it queues.
  */
 export function whenSettled<T>(promise: Promise<T>, onValue: (value: T) => void, onError: (error: any) => void): void {
@@ -35,7 +35,7 @@ export function whenSettled<T>(promise: Promise<T>, onValue: (value: T) => void,
   );
 }
 
-/** Runs a callback of a job; its exception is reported like an unhandled rejection. */
+/** Runs the callback of a job. Its exception is reported like an unhandled rejection. */
 export function guarded(callback: () => void): void {
   try {
     callback();
@@ -44,7 +44,7 @@ export function guarded(callback: () => void): void {
   }
 }
 
-/** Runs the queue until it is empty. An exception leaves the rest queued for the next run. */
+/** Runs the queue until it is empty. After an exception, the remaining ticks wait for the next run. */
 export function runTicks(): void {
   while (queue.length > 0) {
     const batch = queue;

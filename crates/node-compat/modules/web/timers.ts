@@ -1,11 +1,11 @@
 /**
  * `pi:web/timers`: setTimeout, setInterval, setImmediate and their objects.
  *
- * The realm keeps callbacks; the loop of the host keeps deadlines. `timer_set` and `timer_clear`
- * messages arm and disarm, `timer_fired` comes back through `pi:hostcall` to `fireTimer`. Ids are
- * issued in the order of calls, which is what settles equal deadlines. Delays follow Node: below 1 or
- * beyond 2^31-1 is 1; an immediate is a timer without delay, so it is due before every timeout that
- * was set in the same task.
+ * The realm keeps callbacks; the host's loop keeps deadlines. `timer_set` and `timer_clear`
+ * messages arm and disarm timers; `timer_fired` arrives through `pi:hostcall` at `fireTimer`. Ids are
+ * issued in the order of calls, which decides between equal deadlines. Delays follow Node: below 1 or
+ * above 2^31-1 counts as 1; an immediate is a timer without delay, so it is due before every timeout
+ * set in the same task.
  */
 
 import { facts, importSync, send } from "pi:engine";
@@ -21,7 +21,7 @@ const LONGEST_DELAY = 2 ** 31 - 1;
 const armed = new SafeMap<number, Timer>();
 let lastId = 0;
 
-/** Node has no such limit; without one a loop that arms timers would use the host's memory without bound. */
+/** Returns the error about too many timers, which Node lacks: endless arming would exhaust the host's memory. */
 function tooMany(most: number): HostcallError {
   return new HostcallError({
     code: "denied",
@@ -32,7 +32,7 @@ function tooMany(most: number): HostcallError {
 }
 
 abstract class Timer {
-  /** Id of the current arming; a refreshed timer gets a new one. */
+  /** Id of the current arming; refreshing the timer changes it. */
   _id = 0;
   _callback: Callback;
   _args: unknown[];
@@ -94,7 +94,7 @@ export class Timeout extends Timer {
     return this._repeat;
   }
 
-  /** Restarts the delay, also of a timer that has fired. */
+  /** Restarts the delay, even if the timer has fired. */
   refresh(): this {
     this._disarm();
     this._arm(this._delay);
@@ -135,7 +135,7 @@ export function setImmediate(callback: Callback, ...args: unknown[]): Immediate 
   return new Immediate(callback, args);
 }
 
-// `util.promisify(setTimeout)` is the form of `node:timers/promises`, which loads on first use.
+// `util.promisify(setTimeout)` returns the form of `node:timers/promises`, which loads on first use.
 for (const [timer, name] of [[setTimeout, "setTimeout"], [setImmediate, "setImmediate"]] as const) {
   Object.defineProperty(timer, Symbol.for("nodejs.util.promisify.custom"), {
     get: () => importSync("node:timers/promises")[name],
@@ -144,7 +144,7 @@ for (const [timer, name] of [[setTimeout, "setTimeout"], [setImmediate, "setImme
   });
 }
 
-/** Takes the object, or the number or string that it converts to; other values are ignored. */
+/** Clears a timer, given as the object or as the number or string that it converts to. Other values are ignored. */
 export function clearTimeout(timer?: unknown): void {
   if (timer instanceof Timer) timer._disarm();
   else if (typeof timer === "number" || typeof timer === "string") armed.get(Number(timer))?._disarm();
@@ -156,7 +156,7 @@ export function clearImmediate(timer?: unknown): void {
   if (timer instanceof Immediate) timer._disarm();
 }
 
-/** Runs a due timer. One that was cleared after it became due does nothing. */
+/** Runs a due timer, unless it was cleared after it became due. */
 export function fireTimer(id: number): void {
   const timer = armed.get(id);
   if (!timer) return;

@@ -1,11 +1,11 @@
 /**
  * `pi:web/uncaught`: notifies listeners on `process` of uncaught errors.
  *
- * `node:process` provides their emitter once it is loaded; until then there are none. They run before the report to the host,
+ * `node:process` provides their emitter when it is loaded; until then there are none. They run before the report to the host,
  * which is sent in any case, since an extension cannot hide its errors.
  */
 
-/** Thrown by `process.exit()` once pi is ending: nothing after the call runs, and it is not reported. */
+/** Thrown by `process.exit()` when pi exits, so that no code after the call runs. It is not reported. */
 export const exiting: Error = new Error("process.exit() was called: pi is ending");
 
 type Emit = (event: string, ...args: unknown[]) => boolean;
@@ -17,13 +17,13 @@ export function listenWith(own: Emit): void {
   emit = own;
 }
 
-/** Reports an exception that left a task. */
+/** Reports an exception that left a task uncaught. */
 export function tellUncaught(error: unknown, origin: "uncaughtException" | "unhandledRejection" = "uncaughtException"): void {
   emit?.("uncaughtExceptionMonitor", error, origin);
   emit?.("uncaughtException", error, origin);
 }
 
-/** Reports a rejected promise without a handler; as an exception when there is no listener for rejections. */
+/** Reports a rejected promise without a handler; without a listener for rejections, as an exception. */
 export function tellUnhandled(reason: unknown): void {
   if (emit === undefined) return;
   const promise = Promise.reject(reason);

@@ -1,9 +1,9 @@
 /**
  * `undici`: the npm package of Node's own HTTP client, over the `http` hostcall.
  *
- * The package itself parses HTTP in WebAssembly, and opens sockets of its own. Here the host owns connections: dispatchers keep
- * their names and life cycle, and one that requires another path to a server (certificates, a proxy, a socket) refuses when it is
- * used, since the request would take another path than requested.
+ * The published package parses HTTP in WebAssembly and opens sockets. Here the host owns connections: dispatchers keep
+ * their names and life cycle, and one that needs another way to a server (certificates, a proxy, a socket) throws when it is
+ * used, since the host would ignore that way.
  */
 
 import { encodeUtf8 } from "pi:engine";
@@ -19,11 +19,11 @@ import { MessageEvent, WebSocket } from "pi:web/websocket";
 
 export { File, FormData, Headers, MessageEvent, Request, Response, WebSocket };
 
-/** Options of a connection that the host's client does not accept from an extension. */
+/** Connection options that the host's client does not accept from an extension. */
 const WAYS = ["ca", "cert", "key", "pfx", "passphrase", "socketPath", "lookup", "localAddress", "servername"];
 
 export class Dispatcher extends EventEmitter {
-  /** The reason why it cannot send a request. */
+  /** The reason why the dispatcher cannot send a request. */
   protected refusal: string | undefined;
   #closed = false;
 
@@ -39,7 +39,7 @@ export class Dispatcher extends EventEmitter {
     throw notSupported("Dispatcher.dispatch", "use fetch or request of undici");
   }
 
-  /** Accepts the dispatcher for a request, or throws. */
+  /** Throws if the dispatcher cannot send a request. */
   carry(): void {
     if (this.#closed) throw Object.assign(new Error("The client is closed"), { name: "ClientClosedError", code: "UND_ERR_CLOSED" });
     if (this.refusal !== undefined) throw notSupported(this.refusal, "connections are the host's; give the certificate or proxy to the system");
@@ -81,7 +81,7 @@ export class Agent extends Dispatcher {
   }
 }
 
-/** One origin's client; requests name their path. */
+/** A client of one origin; requests specify paths. */
 export class Client extends Dispatcher {
   readonly #origin: URL;
 
@@ -98,7 +98,7 @@ export class Client extends Dispatcher {
 
 export class Pool extends Client {}
 
-/** An ordinary agent, as long as the environment names no proxy; the host uses its own proxy by itself. */
+/** An ordinary agent if the environment names no proxy. The host uses its own proxy settings. */
 export class EnvHttpProxyAgent extends Dispatcher {}
 
 export class ProxyAgent extends Dispatcher {
@@ -113,7 +113,7 @@ type Handler = Record<string, ((...args: unknown[]) => unknown) | undefined>;
 
 const HEARS = ["onRequestStart", "onRequestUpgrade", "onResponseStart", "onResponseData", "onResponseEnd", "onResponseError", "onBodySent"];
 
-/** Forwards all callbacks: packages extend it. */
+/** Forwards all callbacks. Packages extend this class. */
 export class DecoratorHandler {
   constructor(handler: Handler) {
     if (typeof handler !== "object" || handler === null) throw new TypeError("handler must be an object");
@@ -169,7 +169,7 @@ export interface ResponseData {
 }
 
 /**
- * Implements undici's `request`: no redirects, an undecoded body, headers as an object, a body that is a stream with read
+ * Implements undici's `request`: no redirects, no decoding, headers as an object, and a body that is a stream with read
  * methods.
  */
 export async function request(url: string | URL, options: RequestOptions = {}): Promise<ResponseData> {
@@ -177,7 +177,7 @@ export async function request(url: string | URL, options: RequestOptions = {}): 
   carried(own);
   const target = new URL(String(url));
   for (const [name, value] of Object.entries(query ?? {})) target.searchParams.append(name, String(value));
-  // Unlike fetch, it sets no content type for a string.
+  // Unlike fetch, `request` sets no content type for a string.
   if (typeof init.body === "string") init.body = encodeUtf8(init.body) as any;
   const response = await exchange(target, { redirect: "manual", ...init, headers: pairs(headers) as RequestInit["headers"] }, false);
   if (throwOnError && response.status >= 400) {

@@ -1,8 +1,8 @@
 /**
  * `pi:web/url`: URL and URLSearchParams (URL standard).
  *
- * Parsing and serialising are the engine's (`parseUrl`, `setUrlPart`); these classes hold the parts.
- * The query of a URL and its `searchParams` mirror each other, the parameters being made at first use.
+ * The engine parses and serialises (`parseUrl`, `setUrlPart`); these classes hold the parts.
+ * The query of a URL and its `searchParams` mirror each other; the parameters are created on first use.
  */
 
 import { decodeUtf8, encodeUtf8, parseUrl, setUrlPart } from "pi:engine";
@@ -29,7 +29,7 @@ function tryParse(input: string, base?: string): UrlParts | undefined {
 
 export class URL {
   #current: UrlParts;
-  /** Whether the query is outdated: it is written when a part is read, since many changes may come together. */
+  /** Whether the query is outdated. It is updated when a part is read, since many changes may follow each other. */
   #isBehind = false;
   #query: URLSearchParams | undefined;
 
@@ -153,7 +153,7 @@ export class URL {
     return `URL ${inspect(shown, options)}`;
   }
 
-  /** Sets a part; a value that does not fit leaves the URL unchanged, as in the standard. */
+  /** Sets a part. An invalid value leaves the URL unchanged, as the standard requires. */
   #set(part: string, value: string): void {
     try {
       this.#current = setUrlPart(this.#parts.href, part, String(value).toWellFormed()) ?? this.#current;
@@ -302,7 +302,7 @@ function text(value: unknown): string {
   return String(value).toWellFormed();
 }
 
-/** Encodes as application/x-www-form-urlencoded: everything but letters, digits and `*-._`, space as plus. */
+/** Encodes as application/x-www-form-urlencoded: all characters but letters, digits and `*-._`, and space as plus. */
 function encodeForm(value: string): string {
   if (/^[A-Za-z0-9*\-._]*$/.test(value)) return value;
   let out = "";
@@ -315,7 +315,7 @@ function encodeForm(value: string): string {
   return out;
 }
 
-/** Decodes; malformed escapes are kept, malformed UTF-8 becomes U+FFFD. */
+/** Decodes. Malformed escapes are kept; malformed UTF-8 becomes U+FFFD. */
 function decodeForm(value: string): string {
   const spaced = value.replaceAll("+", " ");
   if (!spaced.includes("%")) return spaced.toWellFormed();

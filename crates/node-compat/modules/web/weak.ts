@@ -1,8 +1,8 @@
 /**
  * `pi:web/weak`: `WeakRef` and `FinalizationRegistry` of a realm.
  *
- * The time of garbage collection must not be observable, or two runs would differ. So a reference keeps its target as long as
- * itself, and a registry never calls: the language allows both. The realm's memory limit bounds the cost.
+ * The time of garbage collection must not be observable, or two runs would differ. So a reference keeps its target alive while
+ * it exists itself, and a registry never calls back: the language permits both. The realm's memory limit bounds the cost.
  */
 
 const isKey = (value: unknown): boolean => (typeof value === "object" && value !== null) || typeof value === "function" || (typeof value === "symbol" && Symbol.keyFor(value) === undefined);

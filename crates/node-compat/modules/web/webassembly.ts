@@ -1,8 +1,8 @@
 /**
  * `pi:web/webassembly`: the global `WebAssembly`.
  *
- * The native side identifies functions, memories, tables and globals by number; each object here holds one, and there is one
- * object for each number. Exported functions are native, everything else is TypeScript. Loads when `WebAssembly` is first read.
+ * The native side identifies functions, memories, tables and globals by number; each object here holds a number, and each number
+ * has one object. Exported functions are native; all other objects are TypeScript. Loads when `WebAssembly` is first read.
  */
 
 import { importSync, webAssembly } from "pi:engine";
@@ -24,7 +24,7 @@ const LinkError = errorClass("LinkError");
 const RuntimeError = errorClass("RuntimeError");
 const CLASSES: Record<string, new (message: string) => Error> = { CompileError, LinkError, RuntimeError, RangeError };
 
-/** The current call, for messages that begin with it. */
+/** Name of the current call, with which messages begin. */
 let running = "";
 
 function failed(kind: string, message: string): Error {
@@ -32,7 +32,7 @@ function failed(kind: string, message: string): Error {
   return new CLASSES[kind]!(isPlain || running === "" ? message : `${running}: ${message}`);
 }
 
-/** Runs the native part of a call under its name. */
+/** Runs the native part of a call under the call's name. */
 function named<T>(name: string, body: () => T): T {
   const before = running;
   running = name;
@@ -43,7 +43,7 @@ function named<T>(name: string, body: () => T): T {
   }
 }
 
-// Values behind `externref`: each has one fixed number. Minus zero and zero are distinct.
+// Values passed as `externref`, each with a fixed number. Minus zero and zero are distinct.
 const externs: unknown[] = [];
 const externIds = new Map<unknown, number>();
 const functions = new Map<number, Fn>();
@@ -65,7 +65,7 @@ const native = webAssembly({
   functionId: (value: unknown) => (typeof value === "function" ? functionIds.get(value as Fn) : undefined),
   externOf: (id: number) => externs[id],
   externId(value: unknown): number {
-    // A map treats both zeros as equal; this key is no value of the guest's.
+    // A map treats both zeros as equal, so minus zero gets a key that is never a value of the guest.
     const key = Object.is(value, -0) ? externIds : value;
     let id = externIds.get(key);
     if (id === undefined) {
@@ -93,7 +93,7 @@ function bytesOf(source: unknown, name: string): Uint8Array {
   throw new TypeError(`${name}: Argument 0 must be a buffer source`);
 }
 
-/** Returns a 32-bit integer, as Web IDL's `[EnforceRange] unsigned long` does. */
+/** Converts to a 32-bit integer like Web IDL's `[EnforceRange] unsigned long`. */
 function whole(value: unknown, what: string, most = 0xffff_ffff, least = 0): number {
   const number = typeof value === "bigint" ? NaN : Number(value);
   if (!Number.isFinite(number)) throw new TypeError(`${what} must be convertible to a valid number`);
@@ -168,7 +168,7 @@ class Instance {
 }
 tag(Instance, "Instance", ["exports"]);
 
-/** Instantiates a module; returns its exports. */
+/** Instantiates a module. Returns its exports. */
 function instantiate(compiled: Compiled, imports: unknown, name: string): object {
   if (imports !== undefined && !isObject(imports)) throw new TypeError(`${name}: Argument 1 must be an object`);
   if (imports === undefined && compiled.imports.length > 0) throw new TypeError(`${name}: Imports argument must be present and must be an object`);
@@ -183,7 +183,7 @@ function instantiate(compiled: Compiled, imports: unknown, name: string): object
   return exports;
 }
 
-/** Returns the value of one import: a number of the native side, or a function. */
+/** Returns the value for one import: a number of the native side, or a function. */
 function resolved([from, name, kind, type, mutable]: Compiled["imports"][number], index: number, imports: Record<string, any>, call: string): number | Fn {
   const module = imports[from];
   if (!isObject(module)) throw new TypeError(`${call}: Import #${index} module="${from}": module is not an object or function`);
@@ -223,7 +223,7 @@ function objectOf(kind: Kind, id: number, name: string): unknown {
   }
 }
 
-/** Returns `initial`, or `minimum`, and `maximum` of a descriptor. */
+/** Returns a descriptor's `initial` or `minimum`, and its `maximum`. */
 function bounds(descriptor: any, name: string, most: number, highest: number): [number, number | undefined] {
   let initial = descriptor.initial;
   let label = "initial";
@@ -404,7 +404,7 @@ function validate(source: unknown): boolean {
 }
 
 async function compileBytes(source: unknown, name: string): Promise<Module> {
-  // The bytes are copied when compilation is requested.
+  // Copies the bytes when compilation is requested, as later changes must not matter.
   const bytes = bytesOf(source, name).slice();
   await undefined;
   return new Module(undefined, SECRET, compile(bytes, name));
@@ -415,7 +415,7 @@ async function instantiateModule(module: Module, imports: unknown, name: string)
   return new Instance(module, imports, SECRET, name);
 }
 
-/** Returns the bytes of a response, after checking it. */
+/** Checks a response and returns its bytes. */
 async function bytesOfResponse(source: unknown): Promise<ArrayBuffer> {
   const response: any = await source;
   if (!(response instanceof importSync("pi:web/fetch").Response)) {
@@ -454,7 +454,7 @@ export const WebAssembly: object = {};
 for (const [name, value] of Object.entries(members)) {
   Object.defineProperty(WebAssembly, name, { value, writable: true, enumerable: true, configurable: true });
 }
-// A module that throws is a `CompileError`; these are for code that asks for the classes.
+// A module with exceptions fails with a `CompileError`; these are for code that uses the classes.
 const exceptions = refuse("WebAssembly", "build the module without exception handling: -fno-wasm-exceptions", ["Tag", "Exception"]);
 defineHidden(WebAssembly, { ...exceptions, Module, Instance, Table, Memory, Global, CompileError, LinkError, RuntimeError });
 Object.defineProperty(WebAssembly, Symbol.toStringTag, { value: "WebAssembly", configurable: true });

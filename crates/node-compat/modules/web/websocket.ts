@@ -1,7 +1,7 @@
 /**
  * `pi:web/websocket`: `WebSocket` and its events (WHATWG), over the host's connections.
  *
- * Besides protocols the second argument takes `{protocols, headers}`, as Node's does.
+ * In addition to protocols, the second argument accepts `{protocols, headers}`, as in Node.
  */
 
 import { HostcallError, attach, bytesOf, call } from "pi:hostcall";
@@ -76,7 +76,7 @@ export class WebSocket extends EventTarget {
   #binary: "blob" | "arraybuffer" = "blob";
   #waiting = 0;
   #abort = new AbortController();
-  /** Messages are sent in order. */
+  /** Resolves when earlier messages are sent, so that messages stay in order. */
   #sending: Promise<unknown> = Promise.resolve();
   #handlers = new Map<string, (event: Event) => void>();
 
@@ -165,7 +165,7 @@ export class WebSocket extends EventTarget {
       return;
     }
     const view = ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data as ArrayBuffer);
-    // A copy: the caller may reuse its buffer.
+    // Copies the bytes, since the caller may reuse its buffer.
     const bytes = view.slice();
     this.#waiting += bytes.length;
     this.#order(Promise.resolve({ bytes }), bytes.length);
@@ -180,7 +180,7 @@ export class WebSocket extends EventTarget {
       try {
         await call("websocket", "http", { op: "send", socket: this.#name, ...message }, { bytes: attached });
       } catch {
-        // The connection's end has an event of its own.
+        // The end of the connection has its own event.
       }
       this.#waiting -= size;
     });

@@ -2,16 +2,16 @@
  * `pi:web/wording`: gives errors of the engine Node's messages.
  *
  * Extensions show `error.message`, compare it and write it to files, so its text is behaviour. The engine calls a hook for the
- * stack of each error before it can be caught (`Error.prepareStackTrace`); this module also replaces the message. V8's messages
- * that quote the source (`config.load is not a function`) come from the host, which has the text; where it has none, or the
- * position is ambiguous, the engine's message stays. The text of `stack` is made when it is first read: the error has its name by
- * then.
+ * stack of each error before it can be caught (`Error.prepareStackTrace`), in which this module also replaces the message. V8's
+ * messages that quote the source (`config.load is not a function`) come from the host, which has the text; if it has none, or the
+ * position is ambiguous, the engine's message stays. The text of `stack` is created when it is first read: the error has its name
+ * by then.
  */
 
 import { callSync, importSync, quoteText } from "pi:engine";
 import { defineHidden, defineLazy } from "pi:web/lazy";
 
-/** The engine's messages, and Node's. Where V8 names a value that the engine does not report, the nearest message. */
+/** Node's messages by the engine's. Where V8 names a value that the engine does not report, the closest message. */
 const SAME: Record<string, string> = {
   "already running": "Generator is already running",
   "bad normalization form": "The normalization form should be one of NFC, NFD, NFKC, NFKD.",
@@ -50,7 +50,7 @@ const SAME: Record<string, string> = {
   "WeakRef: target must be an object": "WeakRef: invalid target",
 };
 
-// The hook runs within an extension's code, which may have replaced any global.
+// Captured at the start: the hook runs within an extension's code, which may have replaced any global.
 const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, hasOwn } = Object;
 const { toString } = Error.prototype;
 const call = Reflect.apply;
@@ -81,7 +81,7 @@ function inBrackets(name: string): string {
 function translated(message: string): string | undefined {
   const same = hasOwn(SAME, message) ? SAME[message] : undefined;
   if (same !== undefined) return same;
-  // Most messages are the extension's own: only these of the engine begin in lower case, or with a quote.
+  // Most messages are the extension's own. Only these messages of the engine begin in lower case or with a quote.
   const first = call(charCodeAt, message, [0]);
   if (!(first >= 97 && first <= 122) && first !== 39 && call(exec, NOT_INITIALIZED, [message]) === null) return undefined;
   for (let index = 0; index < FORMS.length; index++) {
@@ -92,7 +92,7 @@ function translated(message: string): string | undefined {
   return undefined;
 }
 
-/** Messages in which V8 names its function, by the function and the engine's message. */
+/** V8's messages that name the function, by the function and the engine's message. */
 const OF_FUNCTIONS: Record<string, string> = {
   "apply: not a object": "CreateListFromArrayLike called on non-object",
   "ArrayBuffer: invalid array index": "Invalid array buffer length",
@@ -119,7 +119,7 @@ const WITH_NAME: Record<string, (name: string) => string> = {
   "regexp not supported": (name) => `First argument to String.prototype.${name} must not be a regular expression`,
 };
 
-/** V8 names the class, which is that of the innermost frame. */
+/** V8 names the class in this message; it is the class of the innermost frame. */
 const CLASS_CALLED = "class constructors must be invoked with 'new'";
 /** Messages in which V8 quotes the source. */
 const QUOTED: Record<string, true> = {
@@ -129,10 +129,10 @@ const QUOTED: Record<string, true> = {
   "undefined is not iterable": true,
   "value is not iterable": true,
 };
-/** Messages by their position, `null` for one without a quote: a repeated failure has the same message. */
+/** Messages by position, so that a repeated failure has the same message; `null` if there is no quote. */
 const quotations: Record<string, string | null> = Object.create(null);
 
-/** Returns `config.load is not a function`, for an error with this message from this position. */
+/** Returns `config.load is not a function` for an error with this message at this position; `null` if there is no quote. */
 function quotation(words: string, site: CallSite | undefined): string | null {
   if (site === undefined || call(isNative, site, [])) return null;
   if (call(getFileName, site, []) === TEXT) return quotationOfText(words, site);
@@ -142,7 +142,7 @@ function quotation(words: string, site: CallSite | undefined): string | null {
   let found: string | null = null;
   try {
     const question = {
-      // Without a prototype, so that members an extension added to all objects are not read.
+      // Has no prototype, so that members that an extension added to all objects are not read.
       __proto__: null,
       op: "quote",
       message: words,
@@ -152,7 +152,7 @@ function quotation(words: string, site: CallSite | undefined): string | null {
     };
     found = (callSync("module", "module", question).output as { message: string | null }).message;
   } catch {
-    // The host provides no quote.
+    // The host cannot quote the source.
   }
   quotations[place] = found;
   return found;
@@ -164,7 +164,7 @@ const textOf = Function.prototype.toString;
 const beginning = (name: string) => getOwnPropertyDescriptor(Function.prototype, name)!.get!;
 const [firstLineOf, firstColumnOf] = [beginning("lineNumber"), beginning("columnNumber")];
 
-/** Quotes such code, whose functions have their text. */
+/** Quotes code that the extension compiled from text, whose functions have their source. */
 function quotationOfText(words: string, site: CallSite): string | null {
   const made = call(getFunction, site, []);
   if (typeof made !== "function") return null;
@@ -176,7 +176,7 @@ function quotationOfText(words: string, site: CallSite): string | null {
 const READ_ONLY = /^'([^]*)' is read-only$/;
 const { indexOf } = String.prototype;
 
-/** Returns whether such code assigns to a constant of its own; the compiler handles those of a bundle. */
+/** Returns whether such code assigns to one of its own constants; for bundled code, the compiler handles that. */
 function isConstantOfText(message: string, site: CallSite): boolean {
   const found = call(exec, READ_ONLY, [message]);
   if (found === null || call(getFileName, site, []) !== TEXT) return false;
@@ -205,7 +205,7 @@ const frame: CallSite = (() => {
 })();
 const { getFunction, getFunctionName, getFileName, getLineNumber, getColumnNumber, isConstructor, isNative } = frame;
 
-/** Formats frames as the engine does by default. Text, since the state of an error must be small. */
+/** Formats frames as the engine does by default. Returns a text, since the state of an error must be small. */
 function framesOf(sites: Sites): string {
   let frames = "";
   for (let index = 0; index < sites.length; index++) {
@@ -215,7 +215,7 @@ function framesOf(sites: Sites): string {
 }
 
 /**
- * Methods of a frame that the engine does not provide. Unknown values are those of V8 for a plain function of a strict module.
+ * Methods of a frame that the engine lacks. Unknown values equal those of V8 for a plain function in a strict module.
  */
 const QUESTIONS: Record<string, (site: CallSite) => unknown> = {
   getEnclosingColumnNumber: (site) => site.getColumnNumber(),
@@ -235,7 +235,7 @@ const QUESTIONS: Record<string, (site: CallSite) => unknown> = {
   toString: written,
 };
 
-/** Returns the function's name of a frame, if it has one. */
+/** Returns the name of a frame's function, if it has one. */
 function nameOf(site: CallSite | undefined): string {
   return (site !== undefined && call(getFunctionName, site, [])) || "";
 }
@@ -245,7 +245,7 @@ function written(site: CallSite): string {
   return name === "" ? placeOf(site) : `${call(isConstructor, site, []) ? "new " : ""}${name} (${placeOf(site)})`;
 }
 
-/** Formats the position of a frame. */
+/** Formats the source position of a frame. */
 function placeOf(site: CallSite): string {
   if (call(isNative, site, [])) return "native";
   return `${call(getFileName, site, [])}:${call(getLineNumber, site, [])}:${call(getColumnNumber, site, [])}`;
@@ -259,15 +259,15 @@ for (const name of Object.keys(QUESTIONS)) {
   Object.defineProperty(frame, name, { value, writable: true, configurable: true });
 }
 
-/** Node's default formatter of errors. */
+/** Formats an error like Node's default formatter. */
 function prepareStackTrace(error: unknown, sites: Sites): string {
   return headerOf(error) + framesOf(sites);
 }
 
-/** The hook, as the extension reads and replaces it. */
+/** The hook that the extension reads and can replace. */
 let own: unknown = prepareStackTrace;
 
-/** Returns Node's message of an error, where it differs. */
+/** Returns Node's message for an error if it differs from the engine's. */
 function wordsOf(error: unknown, message: string, sites: Sites): string | undefined {
   if (error instanceof URIError) return "URI malformed";
   if (message === CLASS_CALLED) return `Class constructor ${nameOf(sites[0])} cannot be invoked without 'new'`;
@@ -282,12 +282,12 @@ function wordsOf(error: unknown, message: string, sites: Sites): string | undefi
 }
 
 /**
- * Handles the engine's hook. The engine also calls it for rethrown values and for values that are no errors; it repeats the call,
+ * Handles the engine's hook. The engine also calls it for rethrown values and for values other than errors; it repeats the call,
  * frame by frame, until it gets a value.
  */
 function prepare(error: any, sites: Sites): null {
   if (!isCapturing && (!(isError(error) || error instanceof Exception) || Traced.has(error))) return null;
-  // Before a constructor has run, an inherited message may be a getter that needs a complete object.
+  // Until a constructor has run, an inherited message may be a getter that needs a complete object.
   if (hasOwn(error, "message")) {
     const { message } = error;
     const words = typeof message === "string" ? wordsOf(error, message, sites) : undefined;
@@ -303,7 +303,7 @@ function prepare(error: any, sites: Sites): null {
 function hiddenIn(error: object, sites: Sites): number {
   const { length } = sites;
   if (!isCapturing && (length === 0 || !call(isConstructor, sites[0], []))) return 0;
-  // A stack above a function that was not called is empty; the engine begins at the top then.
+  // The stack above a function that was not called is empty; the engine then begins at the top.
   const last = isCapturing ? captureStackTrace : getOwnPropertyDescriptor(getPrototypeOf(error) ?? error, "constructor")?.value;
   for (let index = 0; index < length; index++) if (call(getFunction, sites[index], []) === last) return isCapturing ? length : index + 1;
   return 0;
@@ -322,9 +322,9 @@ const Given = function (given: object) {
   return given;
 } as unknown as new (given: object) => object;
 
-/** An object with a stack. Node formats it when it is first read: by then a constructor has given the error its name. */
+/** An object with a stack, formatted when it is first read: by then a constructor has given the error its name. */
 class Traced extends Given {
-  /** Frames until then: as text, since the state of an error must be small, unless the extension's hook needs them. */
+  /** The unformatted frames, as text, since an error's state must be small, unless the extension's hook needs objects. */
   #trace: unknown;
   #isWritten = false;
 
@@ -345,7 +345,7 @@ class Traced extends Given {
     if (traced === null) return undefined;
     if (traced.#isWritten) return traced.#trace;
     const frames = traced.#trace as string | Sites;
-    // The hook may read any member of the error.
+    // Set first, because the hook may read any member of the error.
     traced.#isWritten = true;
     if (typeof frames === "string") traced.#trace = headerOf(traced) + frames;
     else {
@@ -370,7 +370,7 @@ const STACK = {
   enumerable: false,
   configurable: true,
 } as PropertyDescriptor;
-// An error without a call of the hook, as under memory pressure, still has a stack.
+// Provides a stack for an error for which the hook was not called, as under memory pressure.
 defineProperty(Error.prototype, "stack", {
   ...STACK,
   get(this: object) {
@@ -389,7 +389,7 @@ function captureStackTrace(target: object, from: unknown): void {
   } finally {
     isCapturing = false;
   }
-  // The engine has stored a text there.
+  // Replaces the text that the engine stored there.
   defineProperty(target, "stack", STACK);
 }
 
@@ -406,7 +406,7 @@ defineProperty(Error, "stackTraceLimit", { enumerable: true });
 const Expression = RegExp;
 const isExpression = (value: unknown): value is RegExp => value instanceof Expression;
 
-/** Returns the expression in a form that the stricter engine accepts; otherwise throws the language's error. */
+/** Returns the expression in a form that the stricter engine accepts. Otherwise throws the language's error. */
 function made(args: [string, string?], make: (args: [string, string?]) => RegExp): RegExp {
   try {
     return make(args);
@@ -415,7 +415,7 @@ function made(args: [string, string?], make: (args: [string, string?]) => RegExp
   }
 }
 
-/** `RegExp`, whose errors name the expression. Literals were checked when they were compiled. */
+/** `RegExp` with errors that name the expression. Literals were checked when they were compiled. */
 const Worded: RegExpConstructor = new Proxy(Expression, {
   apply(target, receiver, args: [string, string?]) {
     const [pattern, flags] = args as [unknown, unknown?];
@@ -427,7 +427,7 @@ const Worded: RegExpConstructor = new Proxy(Expression, {
   },
 });
 defineHidden(Expression.prototype, { constructor: Worded });
-// The language itself makes expressions with the engine's own constructor, which is quicker.
+// The language itself creates expressions with the engine's own constructor, which is faster.
 Object.defineProperty(Expression, Symbol.species, {
   configurable: true,
   get(this: unknown) {
@@ -436,5 +436,5 @@ Object.defineProperty(Expression, Symbol.species, {
 });
 defineHidden(globalThis, { RegExp: Worded });
 
-// The engine's own rejects with an error without a message, and calls no hook.
+// The engine's own `Promise.any` rejects with an error without a message, and calls no hook.
 defineLazy(Promise, "any", "pi:web/any");

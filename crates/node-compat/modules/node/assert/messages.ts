@@ -16,13 +16,13 @@ const HEADS: Record<string, string> = {
   notIdentical: "Values have same structure but are not reference-equal:",
 };
 
-/** Values whose texts are together no longer than this are shown side by side. */
+/** Maximum total length of two texts that are shown side by side. */
 const SHORT = 12;
 /** Longer texts get no mark under the first difference, or are truncated. */
 const LONG = 512;
 /** A difference before this position gets no mark. */
 const UNMARKED = 2;
-/** Number of equal lines that are kept before more are left out. */
+/** Number of equal lines that are shown before the others are left out. */
 const KEPT = 5;
 const MAX_LINES = 50;
 
@@ -57,7 +57,7 @@ export function unequal(operator: "strictEqual" | "deepStrictEqual", actual: unk
     isCut = lines.length > MAX_LINES;
     body = isCut ? `${lines.slice(0, MAX_LINES).join("\n")}\n...` : lines.join("\n");
   } else {
-    // A trailing comma makes no difference between lines.
+    // Ignores trailing commas when lines are compared.
     const loosely = isObject(actual) && typeof actual === "object";
     const isSame = (one: string, other: string) => one === other || (loosely && (`${one},` === other || one === `${other},`));
     const steps = difference(lines, others, isSame, (one, other) => (loosely && !one.endsWith(",") ? other : one));
@@ -66,7 +66,7 @@ export function unequal(operator: "strictEqual" | "deepStrictEqual", actual: unk
   return `${own ?? HEADS[kind]}\n${header}${isCut ? "\n... Skipped lines" : ""}\n${body}\n`;
 }
 
-/** Returns the steps as lines; of many equal ones, the first ones and the last. */
+/** Formats the steps as lines. Of many equal lines, only the first and the last ones are shown. */
 function printed(steps: Step[]): [string, boolean] {
   let text = "";
   let isCut = false;

@@ -1,4 +1,4 @@
-/** `pi:node/buffer/codec`: text to bytes and back in every encoding that Buffer knows. */
+/** `pi:node/buffer/codec`: conversion between text and bytes in every encoding that Buffer supports. */
 
 import { decodeUtf8, encodeUtf8 } from "pi:engine";
 import { coded } from "pi:node/errors";
@@ -10,7 +10,7 @@ const NAMES: Record<string, Encoding> = {
   binary: "latin1", ascii: "ascii", base64: "base64", base64url: "base64url", hex: "hex",
 };
 
-/** Returns the encoding of a name, in any case; undefined when there is none. */
+/** Returns the encoding of a name in any case; undefined for an unknown name. */
 export function knownEncoding(name: unknown): Encoding | undefined {
   if (name === undefined || name === null || name === "") return "utf8";
   if (typeof name !== "string") return undefined;
@@ -28,7 +28,7 @@ const URL_DIGITS = `${DIGITS.slice(0, 62)}-_`;
 
 let sextets: Int8Array | undefined;
 
-/** Value of each ASCII character in either alphabet; -1 for those that are skipped. */
+/** Returns the value of each ASCII character in either Base64 alphabet; -1 for skipped characters. */
 function sextetTable(): Int8Array {
   if (!sextets) {
     sextets = new Int8Array(128).fill(-1);
@@ -158,7 +158,7 @@ export function decodeText(bytes: Uint8Array, encoding: Encoding): string {
   }
 }
 
-/** Length of a text in bytes, without encoding it where that is arithmetic. */
+/** Returns the length of a text in bytes, without encoding it if the length can be computed. */
 export function textLength(text: string, encoding: Encoding): number {
   switch (encoding) {
     case "utf8":

@@ -1,15 +1,15 @@
 /**
- * `pi:node/buffer/numbers`: readInt32LE, writeDoubleBE and the rest, made from one table.
+ * `pi:node/buffer/numbers`: readInt32LE, writeDoubleBE and the other number methods, defined by one table.
  *
- * Fixed sizes go through a DataView; 1 to 6 byte integers (`readUIntBE(offset, byteLength)`) by
- * arithmetic, since they exceed 32 bits.
+ * Fixed sizes use a DataView; integers of 1 to 6 bytes (`readUIntBE(offset, byteLength)`) use
+ * arithmetic, since they can exceed 32 bits.
  */
 
 import { coded, invalidArgType, outOfRange } from "pi:node/errors";
 
 type Kind = "Int8" | "Uint8" | "Int16" | "Uint16" | "Int32" | "Uint32" | "BigInt64" | "BigUint64" | "Float32" | "Float64";
 
-/** Node's name, the DataView's, the size. */
+/** Node's name, the DataView's name, and the size in bytes. */
 const FIXED: [string, Kind, number][] = [
   ["Int8", "Int8", 1],
   ["UInt8", "Uint8", 1],

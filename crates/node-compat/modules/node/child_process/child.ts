@@ -2,8 +2,8 @@
  * `pi:node/child_process/child`: a running program with Node's interface: an emitter with three streams.
  *
  * Starting is a synchronous hostcall, so the pid is known at once; one awaited call then brings the
- * output and the end. `exit` comes with that end, or before it where what the program started holds its pipes;
- * `close` when every stream has been read to its end; a stream that nobody reads is drained, as in Node.
+ * output and the end. `exit` is emitted with that end, or earlier if descendants of the program hold its pipes;
+ * `close` when every stream has been read to its end. An unread stream is drained, as in Node.
  */
 
 import { importSync } from "pi:engine";
@@ -25,7 +25,7 @@ type Done = (error?: unknown) => void;
 
 const exec = (params: Params<"exec">, bytes: Uint8Array[] = []) => call("exec", "exec", params, { bytes });
 
-/** The child's input. Its end closes the program's input; `ending` lasts while the host is notified. */
+/** Creates the stream of the child's input, whose end closes the program's input; `ending` lasts until the host is notified. */
 function inputStream(pid: number): any {
   const stream: any = new Writable({
     write(chunk: Buffer, _encoding: string, done: Done) {
@@ -56,7 +56,7 @@ function pipeError(failure: unknown): unknown {
   return Object.assign(error, { errno: -32, syscall: "write" });
 }
 
-/** The target of one of the two outputs. */
+/** The target of stdout or stderr. */
 type Target = { stream?: any; level?: "info" | "error"; fd?: number };
 
 function targetOf(mode: Stdio, at: 1 | 2, isListed: boolean): Target {
@@ -102,7 +102,7 @@ export class ChildProcess extends EventEmitter {
     const takesInput = modes[0] === undefined || modes[0] === null || modes[0] === "pipe" || modes[0] === "overlapped";
     this.#targets = [targetOf(modes[1], 1, Array.isArray(stdio)), targetOf(modes[2], 2, Array.isArray(stdio))];
     const failure = this.#spawn(what, takesInput);
-    // A child that never started has streams all the same: callers add listeners before the failure is reported.
+    // A child that failed to start has streams all the same: callers add listeners before the failure is reported.
     if (failure !== undefined && takesInput) this.stdin = new Writable({ write: (_chunk: Buffer, _encoding: string, done: Done) => done() });
     this.stdout = this.#targets[0]!.stream ?? null;
     this.stderr = this.#targets[1]!.stream ?? null;
@@ -133,7 +133,7 @@ export class ChildProcess extends EventEmitter {
     this.#wait();
   }
 
-  /** Starts the program; returns the error, if any. */
+  /** Starts the program. Returns the error, if any. */
   #spawn(what: Program, takesInput: boolean): unknown {
     const params: Params<"exec"> = { op: "spawn", ...paramsOf(what), ...(takesInput && { stdin: "pipe" as const }) };
     try {
@@ -190,14 +190,14 @@ export class ChildProcess extends EventEmitter {
     }
   }
 
-  /** The callback of `end` runs first, and may read the output: nothing is drained before. */
+  /** Runs the callback of `end` first, which may read the output, so nothing is drained before it. */
   #ended(code: number | null, signal: string | null, isAll: boolean): void {
     const exit = () => this.#exit(code, signal, isAll);
     if (this.stdin?.ending) void this.stdin.ending.then(() => setImmediate(exit));
     else exit();
   }
 
-  /** Handles the end of the program, and with `isAll` the end of its output. */
+  /** Handles the exit of the program, and with `isAll` the end of its output. */
   #exit(code: number | null, signal: string | null, isAll: boolean): void {
     if (isAll) for (const { stream } of this.#targets) stream?.push(null);
     if (this.#hasExited) return;

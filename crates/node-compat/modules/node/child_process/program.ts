@@ -34,7 +34,7 @@ export interface Program {
   options: SpawnOptions;
 }
 
-/** Option types, in the order of Node's checks. */
+/** Types of the options, in the order in which Node checks them. */
 const TYPES: Record<string, string[]> = {
   detached: ["boolean"], shell: ["boolean", "string"], argv0: ["string"], windowsHide: ["boolean"], windowsVerbatimArguments: ["boolean"],
 };
@@ -58,7 +58,7 @@ function checkOptions(settings: SpawnOptions): void {
 
 const shown = (value: unknown): string => importSync("pi:node/util/inspect").inspect(value);
 
-/** Reads `(file, args?, options?)`; a shell gets the arguments joined, unquoted, as in Node. */
+/** Reads `(file, args?, options?)`. The arguments for a shell are joined without quotes, as in Node. */
 export function program(file: unknown, args: unknown, options: unknown): Program {
   checkString("file", file);
   if (file === "") throw coded(TypeError, "ERR_INVALID_ARG_VALUE", "The argument 'file' cannot be empty. Received ''");
@@ -82,7 +82,7 @@ export function program(file: unknown, args: unknown, options: unknown): Program
   return { file: shell, args: ["-c", [file, ...words].join(" ")], options: settings };
 }
 
-/** Parameters of a program that is run to its end. */
+/** Parameters of a program that runs to its end in one call. */
 export type WholeParams = Omit<Extract<Params<"exec">, { command: string; op?: null }>, "op">;
 
 /** Parameters of a program that is started. */

@@ -8,7 +8,7 @@ const SIGNALS = constants.signals as Record<string, number>;
 /** Process ids of the programs that this realm has started. */
 export const started = new Set<number>();
 
-/** Returns a signal's name; throws for an unknown one. */
+/** Returns a signal's name. Throws for an unknown signal. */
 export function signalName(signal: string | number | undefined): string {
   if (signal === undefined) return "SIGTERM";
   const named = typeof signal === "number" ? Object.keys(SIGNALS).find((name) => SIGNALS[name] === signal) : signal.toUpperCase();

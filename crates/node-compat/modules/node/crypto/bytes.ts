@@ -5,7 +5,7 @@ import { Buffer } from "node:buffer";
 
 export const DATA = "of type string or an instance of Buffer, TypedArray, or DataView";
 
-/** Returns the bytes of a text or a view; throws for other values. */
+/** Returns the bytes of a text or a view. Throws for other values. */
 export function dataOf(name: string, value: unknown, encoding?: string): Uint8Array {
   if (typeof value === "string") return Buffer.from(value, encoding === "buffer" ? "utf8" : encoding);
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
@@ -20,7 +20,7 @@ export function bytesOf(name: string, value: unknown, expected: string = "of typ
   throw invalidArgType(name, expected, value);
 }
 
-/** Returns a buffer, or text when an encoding is named. */
+/** Returns a buffer, or text if an encoding is given. */
 export function given(bytes: Uint8Array, encoding: string | undefined | null): any {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return encoding && encoding !== "buffer" ? buffer.toString(encoding) : buffer;

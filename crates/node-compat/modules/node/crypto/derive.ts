@@ -1,4 +1,4 @@
-/** `pi:node/crypto/derive`: keys from passwords and other keys. The callback forms compute synchronously and answer in a tick. */
+/** `pi:node/crypto/derive`: keys from passwords and other keys. Callback forms compute synchronously and call back in a tick. */
 
 import { deriveKey, digest as createDigest } from "pi:engine";
 import { checkFunction, checkString, coded, invalidArgType, outOfRange } from "pi:node/errors";

@@ -47,9 +47,9 @@ export interface Encoding {
 interface About {
   /** The part of the key; `undefined`: either. */
   part: "public" | "private" | undefined;
-  /** `rsa`, `ec` and so on; `undefined` where a key is read. */
+  /** `rsa`, `ec` or another type; undefined when a key is read. */
   keyType?: string;
-  /** The member of the options that holds these options. */
+  /** Name of the member that contains these options. */
   within?: string;
 }
 
@@ -61,7 +61,7 @@ function passphraseOf(value: unknown, encoding: string | undefined): Uint8Array 
   return ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : undefined;
 }
 
-/** Reads the options of an encoding. When reading a key, PEM with its own label is the default. */
+/** Reads the options of an encoding. The default for reading a key is PEM, whose label selects the type. */
 export function encodingOf(options: any, reading: boolean, { part, keyType, within }: About): Encoding {
   const named = (name: string) => (within === undefined ? `options.${name}` : `options.${within}.${name}`);
   const format = options.format ?? (reading ? "pem" : undefined);
@@ -98,7 +98,7 @@ const LABELS: Record<string, string> = {
   "ENCRYPTED PRIVATE KEY": "encrypted", CERTIFICATE: "certificate", "X509 CERTIFICATE": "certificate", "TRUSTED CERTIFICATE": "certificate",
 };
 
-/** Decodes a key; throws OpenSSL's errors. `part` decides whether a public key is accepted. */
+/** Decodes a key. Throws OpenSSL's errors. `part` decides whether a public key is accepted. */
 export function decodeKey(data: Uint8Array, encoding: Encoding, part: "public" | "private"): Key {
   const key = encoding.format === "der" ? decodeDer(data, encoding) : decodePem(Buffer.from(plain(data)).toString("latin1"), encoding, part);
   if (!key || (part === "private" && !key("private"))) throw unsupported();
@@ -140,7 +140,7 @@ function decodePem(text: string, { passphrase }: Encoding, part: "public" | "pri
   return undefined;
 }
 
-/** Decrypts or encrypts PEM as before PKCS #8 (RFC 1423): MD5 derives the key from passphrase and vector. */
+/** Decrypts or encrypts PEM in the form that precedes PKCS #8 (RFC 1423): MD5 derives the key from passphrase and vector. */
 function oldCipher(encrypt: boolean, name: string, vector: Uint8Array, passphrase: Uint8Array, data: Uint8Array): Uint8Array {
   const bytes = Number(/^AES-(128|192|256)-CBC$/i.exec(name)?.[1]) / 8;
   if (!bytes) throw coded(Error, "ERR_CRYPTO_UNKNOWN_CIPHER", "Unknown cipher");

@@ -16,7 +16,7 @@ const PKCS1 = 1;
 const OAEP = 4;
 const EMPTY = new Uint8Array(0);
 
-/** Encrypts or decrypts. `options` may have padding, digest and label beside the key; text and bytes are accepted. */
+/** Encrypts or decrypts text or bytes. `options` may contain padding, digest and label in addition to the key. */
 function crypt(operation: "encrypt" | "decrypt", options: any, buffer: unknown): Buffer {
   const key = asymmetric(options, { part: operation === "encrypt" ? "public" : "private" });
   const given = typeof options === "object" ? options : undefined;
@@ -52,7 +52,7 @@ function bare(options: any, part: "public" | "private", buffer: unknown): [Key, 
   return [key, typeof buffer === "string" ? (Buffer.from(buffer) as unknown as Uint8Array) : bytesOf("buffer", buffer)];
 }
 
-/** Returns an RSA signature of a text without a digest. */
+/** Returns the RSA signature of a text, without a digest. */
 export function privateEncrypt(options: unknown, buffer: unknown): Buffer {
   const [key, data] = bare(options, "private", buffer);
   const result = signWith(key, { padding: "bare", digest: "" }, data);
@@ -94,7 +94,7 @@ export function diffieHellman(options: any, done?: unknown): Buffer | void {
 const read = (name: string, value: unknown, encoding?: string): Uint8Array =>
   typeof value === "string" ? (Buffer.from(value, encoding) as unknown as Uint8Array) : bytesOf(name, value);
 
-/** Returns a public key in one of the forms of points. */
+/** Returns a public key as a point, in one of the point formats. */
 function point(key: Key, format: string | undefined): Uint8Array {
   if (format === "compressed") return key("point", true)!;
   const whole = key("point", false)!;

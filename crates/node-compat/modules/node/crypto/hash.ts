@@ -22,7 +22,7 @@ export function getHashes(): string[] {
   return Object.keys(NAMES);
 }
 
-/** Returns the engine's name of a digest; accepts the Web's `SHA-256` too. */
+/** Returns the engine's name of a digest. Accepts Web Crypto names such as `SHA-256` too. */
 export function engineName(name: string): string | undefined {
   const plain = name.toLowerCase();
   return ENGINE_NAMES.get(plain) ?? ENGINE_NAMES.get(plain.replace(/^sha-/, "sha"));
@@ -63,7 +63,7 @@ export class Hash {
     this.#state(dataOf("data", chunk, encoding));
     done();
   }
-  /** The end of the stream emits the digest; `digest()` returns it again. */
+  /** Emits the digest at the end of the stream; `digest()` can return it again. */
   _flush(this: any, done: () => void): void {
     this.push(this._whole());
     done();
@@ -96,7 +96,7 @@ export class Hmac {
     this.#state(dataOf("data", data, encoding));
     return this;
   }
-  /** Returns the digest; a second call returns an empty one, as in Node. */
+  /** Returns the digest. A second call returns an empty one, as in Node. */
   digest(encoding?: string): any {
     if (this.#taken) return given(new Uint8Array(0), encoding);
     this.#taken = true;
@@ -112,7 +112,7 @@ export class Hmac {
   }
 }
 
-/** Returns a plain view, the only kind that the engine accepts. */
+/** Returns a plain Uint8Array, the only kind of view that the engine accepts. */
 function plain(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
@@ -127,7 +127,7 @@ export function createHmac(algorithm: string, key: unknown, options?: object): H
   return new Hmac(algorithm, key, options);
 }
 
-/** Returns a digest in one call. */
+/** Computes a digest in one call. */
 export function hash(algorithm: string, data: string | ArrayBufferView, outputEncoding: string = "hex"): any {
   checkString("algorithm", algorithm);
   if (typeof data !== "string" && !ArrayBuffer.isView(data)) throw invalidArgType("input", "of type string or an instance of Buffer, TypedArray, or DataView", data);

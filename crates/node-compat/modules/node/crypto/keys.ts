@@ -1,5 +1,5 @@
 /**
- * `pi:node/crypto/keys`: `KeyObject` and its kinds, and the arguments that crypto functions accept as keys.
+ * `pi:node/crypto/keys`: `KeyObject` and its subclasses, and the arguments that crypto functions accept as keys.
  */
 
 import { importSync } from "pi:engine";
@@ -15,7 +15,7 @@ const SECRET = Symbol.for("pijs.key.bytes");
 const SOURCES = "of type string or an instance of ArrayBuffer, Buffer, TypedArray, or DataView";
 const KEYS = "of type string or an instance of ArrayBuffer, Buffer, TypedArray, DataView, KeyObject, or CryptoKey";
 
-/** Node shows this symbol when a key is inspected. */
+/** Symbol that Node shows when a key is inspected. */
 const kKeyType = Symbol("kKeyType");
 
 /** The contents of a key object: the bytes of a secret, or the engine's key. */
@@ -58,10 +58,10 @@ export class KeyObject {
     return "KeyObject";
   }
 }
-/** `util.types` recognises key objects by this mark. */
+/** Mark by which `util.types` recognises key objects. */
 Object.defineProperty(KeyObject.prototype, Symbol.for("pijs.key.object"), { value: true });
 
-/** Returns equal bytes for equal keys. */
+/** Returns bytes that are equal exactly for equal keys. */
 function identity(key: KeyObject): any {
   const handle = handles.get(key)!;
   return Buffer.from(handle.secret ?? handle.key!("der", key.type === "public" ? "spki" : "pkcs8")!);
@@ -151,7 +151,7 @@ export function createSecretKey(key: unknown, encoding?: string): any {
 }
 export const secretKey = (bytes: Uint8Array): any => new SecretKeyObject(new Handle(bytes, undefined));
 
-/** Returns the bytes of a secret: for ciphers and MACs. */
+/** Returns the bytes of a secret, for ciphers and MACs. */
 export function keyOf(name: string, value: unknown): Uint8Array {
   if (value instanceof KeyObject) {
     const { secret } = handles.get(value)!;
@@ -181,7 +181,7 @@ function held(key: KeyObject, { part, create }: Wanted): Key {
 
 const isSource = (value: unknown): boolean => typeof value === "string" || ArrayBuffer.isView(value) || value instanceof ArrayBuffer;
 
-/** Returns the engine's key of any value that Node accepts as one. */
+/** Returns the engine's key for any value that Node accepts as a key. */
 export function asymmetric(value: any, wanted: Wanted): Key {
   if (value instanceof KeyObject) return held(value, wanted);
   if (value?.[KEY]) return held(KeyObject.from(value), wanted);

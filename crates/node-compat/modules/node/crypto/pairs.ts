@@ -12,7 +12,7 @@ const CURVES: Record<string, string> = {
   "P-256": "P-256", prime256v1: "P-256", "P-384": "P-384", secp384r1: "P-384", "P-521": "P-521", secp521r1: "P-521", secp256k1: "secp256k1",
 };
 
-/** Returns the engine's name of a curve of OpenSSL. */
+/** Returns the engine's name for a curve of OpenSSL. */
 export function curveOf(name: string): string {
   const curve = Object.hasOwn(CURVES, name) ? CURVES[name] : undefined;
   if (!curve) throw coded(TypeError, "ERR_CRYPTO_INVALID_CURVE", "Invalid EC curve name");
@@ -35,7 +35,7 @@ function checkObject(name: string, value: unknown): void {
   if (typeof value !== "object" || value === null) throw invalidArgType(name, "of type object", value);
 }
 
-/** Checks the arguments; returns the function that generates the key. */
+/** Checks the arguments. Returns the function that generates the key. */
 function maker(type: string, options: any): () => Key {
   switch (type) {
     case "rsa": {
@@ -99,7 +99,7 @@ export function generateKeyPairSync(type: string, options?: any): Pair {
   return prepared(type, options)();
 }
 
-/** Generates synchronously and answers in a tick: the realm has one thread. */
+/** Generates synchronously and calls back in a tick: the realm has one thread. */
 export function generateKeyPair(type: string, options: any, done?: any): void {
   if (typeof options === "function") [options, done] = [undefined, options];
   checkFunction("callback", done);

@@ -25,7 +25,7 @@ interface Options {
   numbers: boolean;
 }
 
-/** Returns the options beside the key. */
+/** Returns the options that accompany the key. */
 function optionsOf(key: any): Options {
   const options = typeof key === "object" ? key : undefined;
   const padding = wholeOption(options, "padding");
@@ -35,7 +35,7 @@ function optionsOf(key: any): Options {
   return { padding, saltLength, numbers: encoding === "ieee-p1363" };
 }
 
-/** Returns the signature scheme of a key; symbolic salt lengths are resolved. */
+/** Returns the signature scheme for a key, with symbolic salt lengths resolved. */
 function schemeOf(key: Key, digest: string, { padding, saltLength, numbers }: Options, verifying: boolean): Scheme {
   if (key("kind") !== "rsa") return { padding: numbers ? "numbers" : "der", digest };
   if (padding !== PSS) return { padding: "pkcs1", digest };
@@ -55,7 +55,7 @@ function signDigest(key: Key, name: string, digest: Uint8Array, options: Options
   return signature;
 }
 
-/** Returns the digest of a text, with the engine's name of it. */
+/** Returns the engine's name of the digest, and the digest of the data. */
 function digestOf(algorithm: string | null | undefined, data: Uint8Array): [string, Uint8Array] {
   const name = engineName(algorithm ?? "sha256");
   const digest = name === undefined ? undefined : createDigest(name);
@@ -75,7 +75,7 @@ function checkEdwards(key: Key, algorithm: string | null | undefined): boolean {
   return true;
 }
 
-/** Throws errors of the arguments; computation errors go to the callback. */
+/** Calls back with the result. Errors in the arguments are thrown; errors of the computation go to the callback. */
 function answer<T>(done: unknown, compute: () => T): T | void {
   if (done === undefined) return compute();
   let outcome: [unknown, T?];
@@ -115,7 +115,7 @@ export function verify(algorithm: string | null | undefined, data: any, key: any
   });
 }
 
-/** Common part of `Sign` and `Verify`: a digest in progress. */
+/** Base of `Sign` and `Verify`: an incremental digest. */
 abstract class Signature {
   #digest: Digest | undefined;
   #name: string;
@@ -136,7 +136,7 @@ abstract class Signature {
     this.#digest(plain(bytes));
     return this;
   }
-  /** Finishes the digest; returns its name and value. */
+  /** Finishes the digest. Returns its name and value. */
   _end(key: Key): [string, Uint8Array] {
     if (!this.#digest) throw coded(Error, "ERR_CRYPTO_INVALID_STATE", "Not initialised");
     if (EDWARDS[key("kind")]) throw coded(Error, "ERR_CRYPTO_UNSUPPORTED_OPERATION", "Unsupported crypto operation");

@@ -1,4 +1,4 @@
-/** `pi:node/dns/lookup`: name lookups by the host. It returns public addresses only. */
+/** `pi:node/dns/lookup`: name lookups by the host, which returns public addresses only. */
 
 import { call } from "pi:hostcall";
 import { coded, invalidArgType } from "pi:node/errors";
@@ -30,7 +30,7 @@ export function lookupOptions(hostname: unknown, options: unknown): { family: 0 
   return { family, all: given.all === true, order: given.order ?? (given.verbatim === false ? "ipv4first" : "verbatim") };
 }
 
-/** Returns all addresses of a name, of one family unless it is 0. */
+/** Returns all addresses of a name. `family` 0 stands for both families. */
 export async function addressesOf(hostname: string, family: 0 | 4 | 6, order = "verbatim", syscall = "getaddrinfo"): Promise<Address[]> {
   const literal = isIP(hostname);
   if (literal) return [{ address: hostname, family: literal }];

@@ -41,7 +41,7 @@ export function resolve(hostname: string, type: string = "A"): Promise<unknown> 
 /** Returns no servers: the host uses the system's resolver, which does not expose its servers. */
 export const getServers = (): string[] => [];
 
-/** Resolves like the functions, and refuses the same records. */
+/** Resolves names like the functions, and refuses the same records. */
 export class Resolver {
   cancel(): void {}
   setLocalAddress(): void {}

@@ -1,4 +1,4 @@
-/** `pi:node/fs/constants`: `fs.constants` of Linux. */
+/** `pi:node/fs/constants`: Linux's values of `fs.constants`. */
 
 export const constants = {
   UV_FS_SYMLINK_DIR: 1,

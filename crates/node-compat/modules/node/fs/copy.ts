@@ -1,4 +1,4 @@
-/** `pi:node/fs/copy`: `cp` with a filter: this module walks the folder, since the filter is the extension's function. */
+/** `pi:node/fs/copy`: `cp` with a filter. This module walks the folder, since the filter is the extension's function. */
 
 import { checkFunction, coded } from "pi:node/errors";
 import { dirname } from "node:path";
@@ -31,7 +31,7 @@ function isThere(path: string): boolean {
   }
 }
 
-/** Returns whether a copy failed because the target folder is missing; `cp` creates it. */
+/** Returns whether a copy failed because the target folder is missing, which `cp` then creates. */
 function lacksFolder(failure: any, from: string, to: string): boolean {
   return failure?.code === "ENOENT" && isThere(from) && !isThere(dirname(to));
 }

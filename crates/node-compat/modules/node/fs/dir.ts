@@ -1,4 +1,4 @@
-/** `pi:node/fs/dir`: Dir, the handle of `fs.opendir`. The entries are read at once and returned one by one. */
+/** `pi:node/fs/dir`: Dir, the handle of `fs.opendir`. Reads all entries at once and returns them one by one. */
 
 import { coded } from "pi:node/errors";
 import type { Dirent } from "pi:node/fs/stats";

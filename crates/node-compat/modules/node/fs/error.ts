@@ -1,10 +1,10 @@
 /**
- * `pi:node/fs/error`: a failed `fs` hostcall as the error Node would have thrown.
+ * `pi:node/fs/error`: converts a failed `fs` hostcall to the error that Node would throw.
  *
  * `io` becomes an Error with errno, code, syscall, path and dest and Node's message. A refusal of the gate is `EACCES` with the
  * taxonomy's error as its cause, so that code written for Node treats it as an inaccessible file, and the user still sees the
- * reason. A probe in a folder above the project is `ENOENT`: an upward search, for a `.git` say, ends there as at the root of the
- * file system.
+ * reason. A probe in a folder above the project is `ENOENT`: an upward search, such as for `.git`, stops there as at the root of
+ * the file system.
  */
 
 import { facts } from "pi:engine";
@@ -14,7 +14,7 @@ import { constants } from "pi:node/os/constants";
 import { wordsOf } from "pi:node/util/errno";
 import { dirname, resolve } from "node:path";
 
-/** Node's names for system calls, where they differ from the op. */
+/** Names of system calls in Node, where they differ from the operation. */
 const SYSCALLS: Record<string, string> = {
   readFile: "open",
   writeFile: "open",
@@ -27,10 +27,10 @@ const SYSCALLS: Record<string, string> = {
   lutimes: "lutime",
 };
 
-/** Operations of a search for a file. */
+/** Operations that search for a file. */
 const LOOKS = new Set(["access", "lstat", "readFile", "stat"]);
 
-/** Returns whether a path lies outside of the folders that lead to the project; those themselves exist. */
+/** Returns whether a path is outside of the folders that lead to the project; those folders exist. */
 function isAboveProject(path: string): boolean {
   const cwd: string = facts.cwd ?? "/";
   const holds = (folder: string) => cwd.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
@@ -60,7 +60,7 @@ export function systemError(code: string, syscall: string, path?: string, dest?:
 
 class SystemError extends Error {}
 
-/** Returns an error that Node detects itself and not by a system call. */
+/** Returns an error that Node detects itself rather than by a system call. */
 function found(op: "rm" | "cp", code: string, what: string, errno: "EISDIR" | "EEXIST", words: string, path: string): FailedCall {
   const error: any = coded(SystemError, code, `${what}: ${op} returned ${errno} (${words}) ${path}`);
   Object.defineProperty(error, "name", { value: "SystemError", writable: true, enumerable: false, configurable: true });
@@ -70,7 +70,7 @@ function found(op: "rm" | "cp", code: string, what: string, errno: "EISDIR" | "E
 
 /** Returns the error that `rm` and `cp` detect before they change anything. */
 function seenBefore(op: "rm" | "cp", code: string, path: string, dest: string | undefined): FailedCall | undefined {
-  // Both call `lstat` first.
+  // Both operations call `lstat` first.
   if (code === "ENOENT") return systemError(code, "lstat", path);
   if (op === "rm") return code === "EISDIR" ? found(op, "ERR_FS_EISDIR", "Path is a directory", code, "is a directory", path) : undefined;
   if (code === "EEXIST") return found(op, "ERR_FS_CP_EEXIST", "Target already exists", code, `${dest} already exists`, dest!);
@@ -78,13 +78,13 @@ function seenBefore(op: "rm" | "cp", code: string, path: string, dest: string | 
   return undefined;
 }
 
-/** Sets the cause, unless the failure is the system's: then its message says everything. */
+/** Sets the cause, unless the failure is the system's, whose message is complete. */
 export function explain(error: object, failure: HostcallError): void {
   if (failure.code === "io" || failure.code === "timeout") return;
   Object.defineProperty(error, "cause", { value: failure, writable: true, enumerable: false, configurable: true });
 }
 
-/** Returns the error of a failed operation; other exceptions pass through. */
+/** Returns the error of a failed operation. Other exceptions pass through unchanged. */
 export function fsError(failure: unknown, op: string, path?: string, dest?: string, shownAs?: string): unknown {
   if (!(failure instanceof HostcallError)) return failure;
   const isCycle = shownAs === "lstat" && failure.details.errno === "ELOOP";
@@ -94,7 +94,7 @@ export function fsError(failure: unknown, op: string, path?: string, dest?: stri
     const code = typeof errno === "string" ? errno : "EIO";
     const early = (op === "rm" || op === "cp") && path !== undefined ? seenBefore(op, code, path, dest) : undefined;
     if (early) return early;
-    // The file existed when it was opened.
+    // The file existed when it was opened, so the error names no path.
     if (real === "read") return systemError(code, real);
     return systemError(code, shownAs === undefined && typeof real === "string" ? real : syscall, path ?? seen, dest ?? target);
   }
@@ -105,7 +105,7 @@ export function fsError(failure: unknown, op: string, path?: string, dest?: stri
     return error;
   }
   if (failure.code === "invalid_request") {
-    // An empty path never exists, and Node reports nothing else.
+    // An empty path never exists, and Node reports it only as missing.
     if (path === "") return systemError("ENOENT", syscall, path, dest);
     const error = coded(TypeError, "ERR_INVALID_ARG_VALUE", `fs.${op}: ${failure.message}`);
     explain(error, failure);

@@ -1,8 +1,8 @@
 /**
  * `pi:node/fs/glob`: shell patterns over paths, for `path.matchesGlob` and `fs.glob`.
  *
- * A pattern is a list of segments once its braces are opened: `**` for any number of folders, or a regular
- * expression. As Node's, a wildcard at the front of a name leaves names with a dot out, `dir/**` is not `dir`
+ * After brace expansion, a pattern is a list of segments: `**` for any number of folders, or a regular
+ * expression. As in Node, a wildcard at the start of a name does not match a leading dot, `dir/**` does not match `dir`
  * itself, and a backslash is a separator.
  */
 
@@ -10,7 +10,7 @@ type Segment = RegExp | typeof ANY;
 
 export const ANY = "**";
 
-/** Expands braces: `a{b,c{d,e}}` is `ab`, `acd`, `ace`; `{1..3}` is a range; a lone brace is literal. */
+/** Expands braces: `a{b,c{d,e}}` gives `ab`, `acd`, `ace`; `{1..3}` is a range; an unmatched brace is literal. */
 export function expand(pattern: string): string[] {
   let depth = 0;
   let open = -1;
@@ -37,7 +37,7 @@ export function expand(pattern: string): string[] {
 
 const escaped = (char: string) => char.replace(/[\\^$.*+?()[\]{}|/]/, "\\$&");
 
-/** Returns one name's pattern, without its dot rule. */
+/** Returns the regular expression of one name, without the rule about leading dots. */
 function source(text: string): string {
   let out = "";
   for (let at = 0; at < text.length; at++) {
@@ -102,7 +102,7 @@ export function follows(pattern: Compiled, at: number, names: readonly string[],
   for (; at < pattern.length; at++, from++) {
     const wanted = pattern[at]!;
     if (wanted === ANY) {
-      // At the end it matches the contents of the folder, not the folder.
+      // A final `**` matches the contents of the folder, not the folder.
       if (at === pattern.length - 1) return from < names.length && !names.slice(from).some((name) => name.startsWith("."));
       for (let next = from; next <= names.length; next++) {
         if (follows(pattern, at + 1, names, next)) return true;
@@ -120,7 +120,7 @@ export function matches(patterns: readonly Compiled[], path: string): boolean {
   return patterns.some((pattern) => follows(pattern, 0, names, 0));
 }
 
-/** Returns whether a path below a folder can match. */
+/** Returns whether a path below a folder can match a pattern. */
 export function mayHold(patterns: readonly Compiled[], folder: string): boolean {
   const names = folder === "" ? [] : folder.split("/");
   return patterns.some((pattern) => {

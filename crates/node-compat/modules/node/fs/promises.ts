@@ -14,12 +14,12 @@ import type { Stats } from "pi:node/fs/stats";
 
 export const constants = all;
 
-/** Returns the promise form. A bad argument rejects too. */
+/** Returns the promise form. An invalid argument rejects too. */
 function promised<A extends any[], T>(make: (...args: A) => Request<T>): (...args: A) => Promise<T> {
   return async (...args) => run(make(...args));
 }
 
-/** Returns an object without a prototype, as Node's results have none. */
+/** Returns an object without a prototype, like Node's results. */
 function bare<T extends object>(members: T): T {
   return Object.assign(Object.create(null), members);
 }
@@ -33,11 +33,11 @@ export class FileHandle extends EventEmitter {
     this.#fd = fd;
   }
 
-  /** Returns the descriptor; -1 once closed. */
+  /** Returns the descriptor, or -1 after closing. */
   get fd(): number {
     return this.#fd;
   }
-  /** Returns the descriptor for an operation; fails once the file is closed. */
+  /** Returns the descriptor for an operation. Fails if the file is closed. */
   #use(syscall: string): number {
     if (this.#fd < 0) throw Object.assign(coded(Error, "EBADF", "file closed"), { syscall });
     return this.#fd;

@@ -1,8 +1,8 @@
 /**
  * `pi:node/fs/requests`: every file operation as one request, shared by the three forms.
  *
- * An operation checks its arguments as Node does and returns a `Request`: the op, its params, and the conversion of the answer.
- * Only `runSync` and `run` call the host; the sync, callback and promise forms differ in nothing else.
+ * An operation checks its arguments as Node does and returns a `Request`: the operation, its parameters, and the conversion of
+ * the answer. The sync, callback and promise forms differ only in whether they call the host by `runSync` or `run`.
  */
 
 import { encodeUtf8, facts, importSync } from "pi:engine";
@@ -65,7 +65,7 @@ function message(request: Request<unknown>): Params<"fs"> {
 
 const nothing = () => undefined;
 
-/** Loads on first use: most files are read as UTF-8 text. */
+/** Loads Buffer on first use: most files are read as UTF-8 text. */
 function buffers(): typeof BufferType {
   return importSync("node:buffer").Buffer;
 }
@@ -75,7 +75,7 @@ const ENCODINGS = /^(?:utf-?8|hex|ucs-?2|utf-?16le|latin1|binary|base64(?:url)?|
 
 // Arguments
 
-/** Returns a path as text: strings, file URLs and Buffers, as Node takes them. */
+/** Returns a path as text. Accepts strings, file URLs and Buffers, like Node. */
 export function pathOf(path: unknown, name: string = "path"): string {
   let text: unknown = path;
   if (path instanceof Uint8Array) text = buffers().from(path).toString("utf8");
@@ -126,7 +126,7 @@ export function encodingOf(options: Encoding, fallback?: string): string | undef
   return encoding;
 }
 
-/** Returns a mode as a number: octal text is accepted. */
+/** Returns a mode as a number. Octal text is accepted. */
 export function modeOf(mode: unknown): number | undefined {
   if (mode === undefined || mode === null) return undefined;
   if (typeof mode === "string") {
@@ -142,7 +142,7 @@ export function modeOf(mode: unknown): number | undefined {
 /** Flags that Node's `open` accepts. */
 const LETTERS = /^(?:r|rs|sr|w|wx|xw|a|ax|xa|as|sa)\+?$/;
 
-/** Returns flags as text for the host: numbers are converted to Node's letters. */
+/** Returns flags as text for the host. Numbers are converted to the letters that Node uses. */
 export function flagsOf(flags: unknown, fallback: string): string {
   if (flags === undefined || flags === null) return fallback;
   if (typeof flags === "string" && LETTERS.test(flags)) return flags;
@@ -160,7 +160,7 @@ export function flagsOf(flags: unknown, fallback: string): string {
   return `r${sync}${update}`;
 }
 
-/** Returns the bytes of a write. */
+/** Returns the bytes to write. */
 export function dataOf(data: unknown, encoding: string | undefined): Uint8Array {
   if (typeof data === "string") {
     return encoding === undefined || UTF8.test(encoding) ? encodeUtf8(data.toWellFormed()) : buffers().from(data, encoding);
@@ -272,7 +272,7 @@ export function futimes(fd: unknown, atime: unknown, mtime: unknown): Request<un
   return { op: "futimes", params: { fd: fdOf(fd), atimeMs: milliseconds(atime), mtimeMs: milliseconds(mtime) }, write: true, value: nothing };
 }
 
-/** Reads into `buffer`; returns the number of bytes. */
+/** Reads into `buffer`. Returns the number of bytes. */
 export function read(fd: unknown, buffer: ArrayBufferView, offset: number, length: number, position?: number | bigint | null): Request<number> {
   const view = new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
   if (offset < 0 || offset > view.length) throw outOfRange("offset", `>= 0 && <= ${view.length}`, offset);
@@ -305,7 +305,7 @@ export function ftruncate(fd: unknown, len?: number | null): Request<undefined> 
   return { op: "ftruncate", params: { fd: fdOf(fd), len: Math.max(0, len ?? 0) }, write: true, value: nothing };
 }
 
-// Looking
+// Metadata
 
 export function stat(op: "stat" | "lstat", path: unknown, options?: { bigint?: boolean }): Request<Stats> {
   const file = pathOf(path);
@@ -314,7 +314,7 @@ export function stat(op: "stat" | "lstat", path: unknown, options?: { bigint?: b
 
 const SIZES = ["type", "bsize", "blocks", "bfree", "bavail", "files", "ffree"] as const;
 
-/** The result of `statfs`; Node does not export the class either. */
+/** The result of `statfs`. Like Node, this module does not export the class. */
 class StatFs {}
 
 /** Returns the sizes of the file system of `path`. */
@@ -328,8 +328,8 @@ export function statfs(path: unknown, options?: { bigint?: boolean }): Request<S
 }
 
 /**
- * Extensions cannot change owners of files. But atomic writes restore the owner of a file (`write-file-atomic`, and all that
- * keeps settings by it): if that is its owner already there is nothing to do, and any other owner fails as for a user without
+ * Checks an ownership change, which extensions cannot make. Atomic writes restore the owner of a file (`write-file-atomic`, and
+ * packages that store settings with it): an unchanged owner succeeds, and any other fails as it does for a user who is not
  * root.
  */
 function keepOwner(make: Request<Stats>, op: "chown" | "fchown" | "lchown", uid: unknown, gid: unknown): Request<undefined> {
@@ -354,7 +354,7 @@ export function fchown(fd: unknown, uid: unknown, gid: unknown): Request<undefin
   return keepOwner(fstat(fd), "fchown", uid, gid);
 }
 
-/** Returns the id of a user or a group; -1 keeps the present one. */
+/** Returns the id of a user or a group. -1 keeps the current one. */
 function idOf(name: string, id: unknown): number {
   if (typeof id !== "number") throw invalidArgType(name, "of type number", id);
   if (!Number.isInteger(id)) throw outOfRange(name, "an integer", id);
@@ -374,7 +374,7 @@ interface WireEntry {
   kind: Kind;
 }
 
-/** Orders a tree as Node walks it: next comes the first pending folder or, in the promise form, the last. */
+/** Orders a tree as Node walks it: the first pending folder is next or, in the promise form, the last. */
 function walkedThrough(entries: WireEntry[], takesLast: boolean): WireEntry[] {
   const within = new Map<string, WireEntry[]>();
   for (const entry of entries) {
@@ -393,7 +393,7 @@ function walkedThrough(entries: WireEntry[], takesLast: boolean): WireEntry[] {
   return found;
 }
 
-/** Returns the entries for the promise form. */
+/** Returns the request for entries in the promise form. */
 export function readdirLater(path: unknown, options?: string | ReaddirOptions | null): Request<any[]> {
   return readdir(path, options, true);
 }
@@ -432,7 +432,7 @@ export function realpath(path: unknown, options?: Encoding): Request<any> {
   return { op: "realpath", params: { path: file }, path: file, value: (answer) => name(answer.output.path, encodingOf(options, "utf8")) };
 }
 
-/** Returns the entries of a recursive read, which Node walks folder by folder: its errors name the whole path. */
+/** Returns the entries of a recursive read. Node walks it folder by folder, so errors name the whole path. */
 export function walked(path: unknown, options?: Encoding): Request<any> {
   return { ...realpath(path, options), path: resolve(facts.cwd ?? "/", pathOf(path)), shownAs: "lstat" };
 }
@@ -449,7 +449,7 @@ export function exists(path: unknown): Request<boolean> {
   return { op: "exists", params: { path: file }, path: file, value: (answer) => answer.output.exists === true };
 }
 
-// Changing
+// Modification
 
 interface MkdirOptions {
   recursive?: boolean;
@@ -466,7 +466,7 @@ export function mkdir(path: unknown, options?: number | string | MkdirOptions | 
   return { op: "mkdir", params, path: folder, write: true, value: (answer) => (settings.recursive ? asGiven(folder, answer.output.first ?? undefined) : undefined) };
 }
 
-/** Returns the first created folder in the form of the given path: relative or absolute. */
+/** Returns the first created folder in the form of the given path, relative or absolute. */
 function asGiven(path: string, made: string | undefined): string | undefined {
   const here = `${facts.cwd ?? ""}/`;
   return made !== undefined && !path.startsWith("/") && made.startsWith(here) ? made.slice(here.length) : made;

@@ -1,4 +1,4 @@
-/** `pi:node/fs/search`: `fs.glob` in its three forms. One generator requests folders; each form reads them in its own way. */
+/** `pi:node/fs/search`: `fs.glob` in its three forms. A generator requests folders, and each form reads them in its own way. */
 
 import { run, runSync } from "pi:node/fs/requests";
 import * as requests from "pi:node/fs/requests";

@@ -1,4 +1,4 @@
-/** `pi:node/fs/stats`: Stats, BigIntStats and Dirent, built from answers of the `fs` connector. */
+/** `pi:node/fs/stats`: Stats, BigIntStats and Dirent, created from answers of the `fs` connector. */
 
 import { constants } from "pi:node/fs/constants";
 
@@ -14,7 +14,7 @@ const FORMATS: Record<Kind, number> = {
   block: constants.S_IFBLK,
 };
 
-/** A stat on the wire. */
+/** A file's metadata in the host's answer. */
 export interface WireStat {
   kind: Kind;
   dev: number;
@@ -66,7 +66,7 @@ abstract class StatsBase {
   }
 }
 
-/** Permission bits, with the format bits of the kind when the host left them out. */
+/** Returns permission bits, with the format bits of the kind if the host left them out. */
 function modeOf(wire: WireStat): number {
   const mode = wire.mode ?? 0;
   return (mode & constants.S_IFMT) === 0 ? mode | (FORMATS[wire.kind] ?? 0) : mode;
@@ -118,7 +118,7 @@ export function statsFrom(wire: WireStat, options?: { bigint?: boolean }): Stats
   return options?.bigint ? (new BigIntStats(wire) as unknown as Stats) : new Stats(wire);
 }
 
-/** Kinds, indexed by libuv's numbers. */
+/** Kinds of items, indexed by libuv's numbers. */
 const KINDS: (Kind | undefined)[] = [undefined, "file", "dir", "symlink", "fifo", "socket", "char", "block"];
 const TYPE = Symbol("type");
 
@@ -126,7 +126,7 @@ const TYPE = Symbol("type");
 export class Dirent<Name = string> {
   readonly name: Name;
   readonly parentPath: string;
-  /** Old name of `parentPath`. */
+  /** Former name of `parentPath`. */
   readonly path: string;
   [TYPE]: number;
 

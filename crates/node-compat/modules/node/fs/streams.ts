@@ -1,8 +1,8 @@
 /**
- * `pi:node/fs/streams`: files as streams: `open`, then reads or writes by handle, then `close`.
+ * `pi:node/fs/streams`: files as streams, which open the file, read or write by handle, and close it.
  *
- * Both take a path, a descriptor or a FileHandle. `open` and `ready` come when the file is open; with
- * `autoClose` (the default) it is closed when the stream is over.
+ * Both accept a path, a descriptor or a FileHandle. `open` and `ready` are emitted when the file is open; with
+ * `autoClose` (the default) it is closed when the stream ends.
  */
 
 import { coded, invalidArgType, outOfRange } from "pi:node/errors";
@@ -24,7 +24,7 @@ function settingsOf(options: any): any {
   return { ...options };
 }
 
-/** Takes the file of the options: their descriptor is not opened again. */
+/** Takes the file from the options. A descriptor in them is not opened again. */
 function adopt(stream: any, path: unknown, settings: any): void {
   const { fd } = settings;
   if (fd === undefined || fd === null) {
@@ -74,7 +74,7 @@ function close(stream: any, error: unknown, done: Done): void {
   );
 }
 
-/** Waits for the current operation: its descriptor must not be closed, and reused by another, in the meantime. */
+/** Waits for the current operation: its descriptor must not be closed, and reused by another file, in the meantime. */
 function destroyFile(this: any, error: unknown, done: Done): void {
   if (typeof this.fd !== "number" || !this._autoClose) return done(error);
   if (this._busy) this.once(BUSY_ENDED, () => close(this, error, done));
@@ -170,7 +170,7 @@ export const WriteStream: any = function WriteStream(this: any, path: unknown, o
 };
 inherit(WriteStream, Writable);
 
-/** Writes all bytes: one write may take fewer. */
+/** Writes all bytes in several writes if one accepts fewer. */
 async function writeAll(stream: any, bytes: Uint8Array): Promise<void> {
   let rest = bytes;
   while (rest.length > 0) {
@@ -229,7 +229,7 @@ export function createWriteStream(path: unknown, options?: any): any {
   return new (WriteStream as any)(path, options);
 }
 
-/** Returns a FileHandle's stream: it closes the handle when it ends. */
+/** Returns a stream of a FileHandle, which closes the handle when it ends. */
 export function streamOf(kind: "read" | "write", handle: any, options?: any): any {
   if (handle.fd < 0) throw coded(Error, "EBADF", "EBADF: bad file descriptor");
   const settings = { ...options, fd: handle };

@@ -1,5 +1,5 @@
 /**
- * `pi:node/fs/watch`: changes of files: events of the system (`watch`) and comparison of stats (`watchFile`).
+ * `pi:node/fs/watch`: changes to files, reported by the system (`watch`) or found by comparing stats (`watchFile`).
  */
 
 import { HostcallError, call, callSync } from "pi:hostcall";
@@ -25,10 +25,10 @@ interface WatchOptions {
 
 type Listener = (event: string, name: any) => void;
 
-/** Temporary files of the host's atomic writes, which no event mentions. */
+/** Temporary files of the host's atomic writes, which events do not mention. */
 const REPLACING = /(?:^|\/)\.pijs-[0-9A-Za-z]+\.tmp$/;
 
-/** Watches until the signal fires; settles then, or with the failure. `begun`: a watch that has started. */
+/** Watches until the signal fires, then settles; a failure settles too. `begun`: id of a watch that has started. */
 async function events(path: string, options: WatchOptions, signal: AbortSignal, heard: Listener, begun?: number): Promise<void> {
   const params: Params<"fs"> = { op: "watch", path, ...(options.recursive && { recursive: true }), ...(begun !== undefined && { begun }) };
   const encoding = options.encoding ?? "utf8";
@@ -49,7 +49,7 @@ async function events(path: string, options: WatchOptions, signal: AbortSignal, 
   }
 }
 
-/** Starts watching: later changes are reported, and a missing file throws, as with Node's `watch`. */
+/** Starts watching. Later changes are reported, and a missing file throws, as with Node's `watch`. */
 function begin(path: string, options: WatchOptions): number | undefined {
   try {
     return callSync("fs", "read", { op: "watch", path, ...(options.recursive && { recursive: true }) }).output.watch;
@@ -114,7 +114,7 @@ export function watch(path: unknown, ...rest: any[]): FSWatcher {
   return watcher;
 }
 
-/** Returns the promise form: an async iterator that ends with the signal's AbortError. */
+/** Returns the promise form: an async iterator that ends with the AbortError of the signal. */
 export async function* watchPromise(path: unknown, options: WatchOptions | string = {}): AsyncGenerator<{ eventType: string; filename: any }> {
   const settings = typeof options === "string" ? { encoding: options } : (options ?? {});
   const file = requests.pathOf(path, "filename");
@@ -152,7 +152,7 @@ export async function* watchPromise(path: unknown, options: WatchOptions | strin
   }
 }
 
-// Comparing
+// Comparing stats
 
 const INTERVAL = 5007;
 const watched = new Map<string, StatWatcher>();
@@ -160,7 +160,7 @@ const watched = new Map<string, StatWatcher>();
 const NOTHING = statsFrom({ kind: "file", dev: 0, ino: 0, mode: 0, nlink: 0, uid: 0, gid: 0, rdev: 0, size: 0, blksize: 0, blocks: 0, atimeMs: 0, mtimeMs: 0, ctimeMs: 0, birthtimeMs: 0 }) as any;
 NOTHING.mode = 0;
 
-/** Polls the stats of a file. */
+/** Polls the stats of a file and emits changes. */
 class StatWatcher extends EventEmitter {
   #path: string;
   #timer: any;

@@ -1,6 +1,6 @@
 /**
- * `pi:node/http/client`: requests. Those to this machine use `node:net`, so that an extension reaches its own server; all others
- * are `http` hostcalls, with TLS, limits and address checks of the host.
+ * `pi:node/http/client`: requests. Requests to this machine use `node:net`, so that an extension reaches its own server; all
+ * others are `http` hostcalls, with TLS, limits and address checks of the host.
  */
 
 import { encodeUtf8 } from "pi:engine";
@@ -108,7 +108,7 @@ export class ClientRequest extends OutgoingMessage {
   }
 
   _write(chunk: Buffer, _encoding: string, done: Done): void {
-    // A body of a single piece needs no upload.
+    // A body that consists of one piece needs no upload.
     const declared = this.getHeader("content-length");
     if (!this.#started && declared !== undefined && Number(declared) === chunk.length) {
       this.#first = chunk;
@@ -139,7 +139,7 @@ export class ClientRequest extends OutgoingMessage {
   #send!: (chunk: Buffer, done: Done) => void;
   #finish!: (done: Done) => void;
 
-  /** Sends the head, with the whole body when it is known. */
+  /** Sends the head, together with the body if the whole body is known. */
   #start(body: Buffer | undefined): void {
     this.#started = true;
     if (this.#socketPath !== undefined || (this.protocol === "http:" && isHere(this.host))) this.#overSocket(body);

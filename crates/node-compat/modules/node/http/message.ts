@@ -86,13 +86,13 @@ export const IncomingMessage = callable(class IncomingMessage extends adopting(R
     }
     if (this.socket && !this.socket.destroyed && this.aborted) this.socket.destroy(error);
     if (!error && self.req && !this.complete) error = coded(Error, "ECONNRESET", "aborted");
-    // As in Node: without a listener the error is dropped.
+    // Without a listener the error is dropped, as in Node.
     queueTick(() => done(self.listenerCount("error") === 0 ? undefined : error));
   }
 });
 export type IncomingMessage = InstanceType<typeof IncomingMessage>;
 
-/** Headers to send, by lower-case name, with the spelling they were given. */
+/** A message to send. Headers are stored by lower-case name, with their original spelling. */
 export abstract class OutgoingMessage extends adopting(Writable as any) {
   headersSent = false;
   sendDate = true;
@@ -102,11 +102,11 @@ export abstract class OutgoingMessage extends adopting(Writable as any) {
   useChunkedEncodingByDefault = true;
   socket: any = null;
   protected _trailers = "";
-  /** Removed names, which are not added by default. */
+  /** Names of removed headers, which are not added by default. */
   protected _removed = new Set<string>();
   protected _fields = new Map<string, { name: string; value: any }>();
 
-  /** A request lives until its response is over. */
+  /** Creates a message; a request is not destroyed until its response ends. */
   constructor(autoDestroy: boolean) {
     super({ autoDestroy, emitClose: true });
   }
@@ -171,7 +171,7 @@ export abstract class OutgoingMessage extends adopting(Writable as any) {
     return this;
   }
 
-  /** Returns the headers as lines, in the order they were set. */
+  /** Returns the headers as lines, in the order in which they were set. */
   protected _lines(): string[] {
     const lines: string[] = [];
     for (const { name, value } of this._fields.values()) {
@@ -181,7 +181,7 @@ export abstract class OutgoingMessage extends adopting(Writable as any) {
     return lines;
   }
 
-  /** A write after the end is an error of its own, which does not affect earlier output. */
+  /** Writes to the body. A write after the end is a separate error, which does not affect earlier output. */
   write(...args: any[]): any {
     if (!this.finished) return super.write(...args);
     const self = this as any;
@@ -203,7 +203,7 @@ export abstract class OutgoingMessage extends adopting(Writable as any) {
       else if (done) done(coded(Error, "ERR_STREAM_ALREADY_FINISHED", "Cannot call end after a stream was finished"));
       return this;
     }
-    // A body of a single piece has a length instead of chunks.
+    // A body that consists of one piece has a length instead of chunks.
     if (!this.headersSent && !this.hasHeader("content-length") && !this.hasHeader("transfer-encoding")) {
       const size = chunk === undefined || chunk === null || typeof chunk === "function" ? 0 : typeof chunk === "string" ? Buffer.byteLength(chunk, typeof args[1] === "string" ? args[1] : "utf8") : chunk.byteLength;
       this._knownLength(size);

@@ -1,7 +1,7 @@
 /**
- * `pi:node/http/parser`: HTTP/1.1 messages out of pieces of bytes (RFC 9112).
+ * `pi:node/http/parser`: parses HTTP/1.1 messages from pieces of bytes (RFC 9112).
  *
- * Ambiguous input is an error: two different lengths, a length beside a coding, folded headers. The head is bounded; a body's end
+ * Ambiguous input is an error: two different lengths, a length with a coding, folded headers. The head is bounded; a body's end
  * follows from its length, its chunks, or the end of the connection. However small the pieces are, each byte is read and copied a
  * few times at most.
  */
@@ -12,16 +12,16 @@ import { Buffer } from "node:buffer";
 export const MAX_HEAD = 16 * 1024;
 
 export interface Head {
-  /** `GET /path HTTP/1.1` or `HTTP/1.1 200 OK`. */
+  /** The start line: `GET /path HTTP/1.1` or `HTTP/1.1 200 OK`. */
   start: string;
   rawHeaders: string[];
 }
 
 export interface Listener {
-  /** Called after the head; the result selects the body. `none`: there is no body, whatever the headers say. */
+  /** Handles the head. The result selects the body; `none` means that there is no body, whatever the headers say. */
   head(head: Head): "body" | "none" | "upgrade";
   body(bytes: Buffer): void;
-  /** The message is complete. */
+  /** Handles the end of the message. */
   end(trailers: string[]): void;
 }
 
@@ -45,13 +45,13 @@ export class Parser {
   #left = 0;
   #answers: boolean;
 
-  /** `answers`: the messages are responses, whose body may end with the connection. */
+  /** Creates a parser. With `answers`, messages are responses, whose body may end with the connection. */
   constructor(listener: Listener, answers: boolean) {
     this.#listener = listener;
     this.#answers = answers;
   }
 
-  /** Bytes after the head of an upgrade. */
+  /** Returns the bytes after the head of an upgrade. */
   get rest(): Buffer {
     return this.#held;
   }
@@ -92,7 +92,7 @@ export class Parser {
     return taken as Buffer;
   }
 
-  /** Returns one line without its end; undefined when it is incomplete. */
+  /** Returns one line without its line end; undefined if the line is incomplete. */
   #line(limit: number): string | undefined {
     const at = this.#held.indexOf(LF, this.#seen);
     if (at < 0) {
@@ -175,14 +175,14 @@ export class Parser {
       }
       const next = held[at + 1] === CR ? at + 2 : at + 1;
       if (held[next] === LF) return next + 1;
-      // The end of a line that an empty one may follow is searched again.
+      // Searches the end of the last line again, since an empty line may follow.
       this.#seen = next < held.length ? at + 1 : at;
       if (next >= held.length) return undefined;
     }
   }
 
   #head(): boolean {
-    // Empty lines between messages are allowed.
+    // Skips empty lines between messages.
     while (this.#held[0] === 10 || (this.#held[0] === 13 && this.#held[1] === 10)) this.#take(this.#held[0] === 13 ? 2 : 1);
     if (this.#held.length === 0) return false;
     const text = this.#headText(false);

@@ -15,10 +15,10 @@ import type { Timeout } from "pi:web/timers";
 
 type Done = (error?: unknown) => void;
 
-/** Status of the response to an invalid request; 400 by default. */
+/** Status of the response to each kind of invalid request; 400 for others. */
 const STATUS_OF: Record<string, number> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 };
 
-/** Returns whether a response has no body. */
+/** Returns whether a response cannot have a body. */
 const bodiless = (method: string, status: number) => method === "HEAD" || status === 204 || status === 304 || (status >= 100 && status < 200);
 
 export const ServerResponse = callable(class ServerResponse extends OutgoingMessage {
@@ -68,23 +68,23 @@ export const ServerResponse = callable(class ServerResponse extends OutgoingMess
   _knownLength(size: number): void {
     this.#length = size;
   }
-  /** Length of the body, when it is complete before the head is sent. */
+  /** Length of the body, if it is complete before the head is sent. */
   #length: number | undefined;
-  /** Milliseconds that the connection waits for the next request; 0 omits the header. */
+  /** Milliseconds for which the connection waits for the next request; 0 omits the header. */
   _keepsFor = 0;
 
   #head: string | undefined;
 
   #storeHead(): void {
     if (this.headersSent) return;
-    // `getHeaders` does not return the headers that Node adds.
+    // `getHeaders` does not include the headers that Node adds.
     const added: string[] = [];
     const isLeft = (name: string) => !this.hasHeader(name) && !this._removed.has(name);
     if (this.sendDate && isLeft("date")) added.push(`Date: ${new Date(epochMs()).toUTCString()}`);
     const framed = this.hasHeader("content-length") || this.hasHeader("transfer-encoding") || bodiless(this.req.method!, this.statusCode);
     const isSized = !framed && this.#length !== undefined && isLeft("content-length");
     const isChunked = !framed && !isSized && this.req.httpVersionMinor === 1 && isLeft("transfer-encoding");
-    // The end of the connection ends the body then.
+    // The end of the connection marks the end of such a body.
     if (!framed && !isSized && !isChunked) this.shouldKeepAlive = false;
     if (this.hasHeader("connection")) this.shouldKeepAlive &&= !/\bclose\b/i.test(String(this.getHeader("connection")));
     else if (isLeft("connection")) {
@@ -110,7 +110,7 @@ export const ServerResponse = callable(class ServerResponse extends OutgoingMess
   _write(chunk: Buffer, _encoding: string, done: Done): void {
     this.#sendHead();
     if (!this.#reaches || bodiless(this.req.method!, this.statusCode)) return done();
-    // A closed connection is a failure of the connection, and no error of the response.
+    // A closed connection is not an error of the response.
     const written = () => done();
     if (!this.chunkedEncoding) return void this.socket.write(chunk, written);
     this.socket.write(`${chunk.length.toString(16)}\r\n`, "latin1");
@@ -157,7 +157,7 @@ export const Server = callable(class Server extends NetServer {
       this.#check ??= this.#laterCheck();
     });
   }
-  /** Ends connections whose request takes too long to arrive, as long as there are any. */
+  /** Schedules checks that close connections whose request takes too long, while connections exist. */
   #laterCheck(): Timeout {
     const check = () => {
       const now = elapsedMs();
@@ -189,13 +189,13 @@ export const Server = callable(class Server extends NetServer {
 });
 export type Server = InstanceType<typeof Server>;
 
-/** Serves the requests of one connection in order; later ones wait until the previous one is answered. */
+/** Serves the requests of one connection in order. A request waits until the previous one is answered. */
 function serve(server: Server, socket: any): void {
   let request: IncomingMessage | undefined;
   const waiting: (() => void)[] = [];
   let busy = false;
   socket._idle = true;
-  /** Start time of the request that is arriving, 0 for none; a connection begins with one. */
+  /** Start time of the arriving request; 0 if none arrives. A new connection starts with a request. */
   let began = elapsedMs() || 1;
   let headed = false;
   let rest: Timeout | undefined;
@@ -247,7 +247,7 @@ function serve(server: Server, socket: any): void {
             else if (!message.complete) message.resume();
             next();
           });
-          // The end of its connection ends a response, finished or not.
+          // The close of its connection destroys a response, finished or not.
           socket.once("close", () => response.destroy());
           const expects = /100-continue/i.test(message.headers.expect ?? "");
           if (expects && server.listenerCount("checkContinue") > 0) server.emit("checkContinue", message, response);

@@ -1,4 +1,4 @@
-/** `node:inspector/promises`: as `node:inspector`, with a session that returns promises. */
+/** `node:inspector/promises`: like `node:inspector`, with a session that returns promises. */
 
 import { refuse } from "pi:node/refuse";
 
@@ -7,7 +7,7 @@ const refused = refuse("node:inspector/promises", advice, ["open", "close", "Ses
 
 export const { open, close, Session, waitForDebugger } = refused;
 
-/** Network events of pages, for a debugger. */
+/** Network events that a debugger receives. */
 export const Network = refuse("node:inspector/promises.Network", advice, [
   "requestWillBeSent", "responseReceived", "loadingFinished", "loadingFailed", "dataSent", "dataReceived",
 ]);

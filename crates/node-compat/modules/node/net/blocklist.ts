@@ -14,10 +14,10 @@ interface Rule {
   text: string;
 }
 
-/** Bits of an address. */
+/** Length of an address in bits. */
 const WIDTH: Record<Family, number> = { ipv4: 32, ipv6: 128 };
 
-/** Prefix of IPv4 addresses among IPv6 ones: `::ffff:a.b.c.d`. */
+/** Prefix of IPv4 addresses mapped to IPv6: `::ffff:a.b.c.d`. */
 const MAPPED = 0xffffn << 32n;
 
 function familyOf(family: unknown): Family {
@@ -69,7 +69,7 @@ export class SocketAddress {
   }
 }
 
-/** Returns an address of the methods' arguments: text with its family, or an object that holds both. */
+/** Reads an address from arguments: text with its family, or an object that contains both. */
 function read(address: string | SocketAddress, family: Family): [bigint, Family, string] {
   if (address instanceof SocketAddress) return [parse(address.address, address.family), address.family, address.address];
   const named = familyOf(family);
@@ -108,7 +108,7 @@ export class BlockList {
     this.#add(named, value & ~rest, value | rest, `Subnet: ${title(named)} ${text}/${prefix}`);
   }
 
-  /** Returns whether a rule covers an address. An IPv4 address and its IPv6 form are the same. */
+  /** Returns whether a rule covers an address. An IPv4 address and its IPv6 form are equivalent. */
   check(address: string | SocketAddress, family: Family = "ipv4"): boolean {
     let value: bigint;
     let named: Family;
@@ -125,7 +125,7 @@ export class BlockList {
     });
   }
 
-  /** Returns the rules, the latest first. */
+  /** Returns the rules, latest first. */
   get rules(): string[] {
     return this.#rules.map((rule) => rule.text);
   }

@@ -19,9 +19,9 @@ export class Server extends adopting(EventEmitter) {
   maxConnections: number | undefined = undefined;
   allowHalfOpen: boolean;
   #abort: AbortController | undefined;
-  /** Name under which the host knows it. */
+  /** Name under which the host knows the server. */
   #name = "";
-  /** Settles when it stops listening. */
+  /** Settles when the server stops listening. */
   #listening: Promise<unknown> = Promise.resolve();
   #address: any = null;
   #sockets = new Set<any>();
@@ -99,7 +99,7 @@ export class Server extends adopting(EventEmitter) {
   /** Handles the end of listening. */
   #isGone = true;
   #closed(name: string): void {
-    // It may listen again already.
+    // The server may already be listening again.
     if (name !== this.#name) return;
     this.#isGone = true;
     this.#maybeClosed();
@@ -110,7 +110,7 @@ export class Server extends adopting(EventEmitter) {
     queueTick(() => this.emit("close"));
   }
 
-  /** Stops listening; `close` comes when the last connection is over. */
+  /** Stops listening. `close` is emitted when the last connection ends. */
   close(done?: (error?: Error) => void): this {
     const wasOpen = this.#abort !== undefined;
     if (typeof done === "function") {
@@ -118,7 +118,7 @@ export class Server extends adopting(EventEmitter) {
       else this.once("close", () => done(coded(Error, "ERR_SERVER_NOT_RUNNING", "Server is not running.")));
     }
     this.#closing = true;
-    // A server that does not listen yet is aborted.
+    // Aborts a server that is not listening yet.
     const abort = this.#abort;
     if (this.listening) {
       const left = this.#listening;

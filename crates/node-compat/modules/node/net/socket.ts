@@ -1,4 +1,4 @@
-/** `pi:node/net/socket`: one connection as a duplex stream. */
+/** `pi:node/net/socket`: a connection as a duplex stream. */
 
 import { HostcallError, attach, call } from "pi:hostcall";
 import type { Answer, Params } from "pi:hostcall";
@@ -20,7 +20,7 @@ export const freshName = (kind: string): string => `${kind}-${(names += 1)}`;
 
 const ERRNO: Record<string, number> = { ENOTFOUND: -3008, ...Object.fromEntries(Object.entries(constants.errno as Record<string, number>).map(([name, value]) => [name, -value])) };
 
-/** Returns a refusal or failure in Node's form. */
+/** Returns the error of a refusal or failure in Node's form. */
 export function netError(failure: unknown, syscall: string, where: { host?: string; port?: number; path?: string }): unknown {
   if (!(failure instanceof HostcallError)) return failure;
   const code = failure.code === "io" ? String(failure.details.errno ?? "EIO") : failure.code === "denied" ? "EACCES" : failure.code === "timeout" ? "ETIMEDOUT" : "EINVAL";
@@ -70,7 +70,7 @@ export class Socket extends (Duplex as any) {
   #timer: unknown;
   #sent = 0;
   #hadError = false;
-  /** Whether a server handed it over and the host has not been told to keep it. */
+  /** Whether a server accepted the connection and the host has not been told yet to keep it. */
   #waits = false;
   #target: Target = {};
 
@@ -113,15 +113,15 @@ export class Socket extends (Duplex as any) {
     return this;
   }
 
-  /** Returns the parameters of an encrypted connection; `undefined`: unencrypted. */
+  /** Returns the parameters of an encrypted connection; undefined for an unencrypted one. */
   _secured(_target: Target): object | undefined {
     return undefined;
   }
 
-  /** Handles an established connection; `about` is the host's description of it. */
+  /** Handles an established connection. `about` is the host's description of it. */
   _established(_about: any): void {}
 
-  /** Takes over a connection that a server accepted; `about` has both addresses. */
+  /** Takes over a connection that a server accepted. `about` has both addresses. */
   _accept(name: string, about: any): void {
     this.#name = name;
     this.#waits = true;
@@ -141,7 +141,7 @@ export class Socket extends (Duplex as any) {
         self.push(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
       } else if (output.end) {
         self.push(null);
-        // An unread end still is an end.
+        // Emits the end even if the stream is not read.
         self.read(0);
       }
     };

@@ -1,4 +1,4 @@
-/** `pi:node/os/constants`: signal, error and priority numbers of Linux, as `os.constants` has them. */
+/** `pi:node/os/constants`: Linux's signal, error and priority numbers, in the form of `os.constants`. */
 
 export const constants = {
   UV_UDP_REUSEADDR: 4,

@@ -1,8 +1,8 @@
 /**
- * `pi:node/perf_hooks/histogram`: counts of values, as Node's histograms keep them: in buckets whose size grows with the value,
+ * `pi:node/perf_hooks/histogram`: histograms that count values as Node's do, in buckets whose size grows with the value,
  * so that each has a fixed number of significant figures (Gil Tene's HDR histogram).
  *
- * The delay of the event loop is the time between two rounds of a timer, the interval itself counted in, as Node measures it.
+ * The delay of the event loop is the time between two expirations of a timer, which includes its interval, as in Node.
  */
 
 import { coded, invalidArgType, outOfRange } from "pi:node/errors";
@@ -11,7 +11,7 @@ import { SafeMap } from "pi:web/safe";
 import { clearInterval, setInterval } from "pi:web/timers";
 
 const LARGEST = Number.MAX_SAFE_INTEGER;
-/** Node's minimum of an empty histogram: the largest 64-bit value. */
+/** Minimum that Node reports for an empty histogram: the largest 64-bit value. */
 const NOTHING = 2 ** 63;
 const MINE = Symbol("made by this module");
 
@@ -59,9 +59,9 @@ class Buckets {
     return this.#lowestOf(value) + Math.floor(this.#sizeAt(value) / 2);
   }
 
-  /** Records a value; returns whether it is in range. */
+  /** Records a value. Returns whether it is in range. */
   #put(value: number, times: number): boolean {
-    // The range ends with the bucket that holds the highest value.
+    // The range ends with the bucket that contains the highest value.
     let end = this.#unit * this.#subBuckets;
     while (end <= this.highest) end *= 2;
     if (value >= end) return false;
@@ -128,7 +128,7 @@ class Buckets {
     return 0;
   }
 
-  /** Returns the values below which half of all are, half of the rest, and so on. */
+  /** Returns the values at percentiles that halve the remaining distance to 100: 0, 50, 75, and so on. */
   percentiles(): [percentile: number, value: number][] {
     const all = this.#sorted();
     const total = all.reduce((sum, [, times]) => sum + times, 0);
@@ -268,7 +268,7 @@ class ELDHistogram extends Histogram {
   }
 }
 
-/** Returns a histogram that its owner records into. */
+/** Returns a histogram that its creator records into. */
 export function createHistogram(options: { lowest?: number | bigint; highest?: number | bigint; figures?: number } = {}): RecordableHistogram {
   if (typeof options !== "object" || options === null) throw invalidArgType("options", "of type object", options);
   const { lowest = 1, highest = LARGEST, figures = 3 } = options;

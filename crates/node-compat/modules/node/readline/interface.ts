@@ -1,7 +1,7 @@
 /**
- * `pi:node/readline/interface`: lines of a stream, and questions to its writer.
+ * `pi:node/readline/interface`: reads lines of a stream, and asks questions.
  *
- * There is no terminal in a realm, so lines are never edited; history, completion and cursor keys do
+ * A realm has no terminal, so lines cannot be edited; history, completion and cursor keys do
  * nothing. A line ends with `\n`, `\r\n` or `\r`.
  */
 
@@ -114,7 +114,7 @@ export class Interface extends EventEmitter {
     this.emit("resume");
     return this;
   }
-  /** Writes count as typed input. */
+  /** Treats written data as typed input. */
   write(data: string | null | undefined, _key?: object): void {
     if (this.closed) throw closedError();
     if (this.paused) this.resume();
@@ -163,7 +163,7 @@ export class Interface extends EventEmitter {
 
 export const createInterface = (input: any, output?: any, completer?: unknown, terminal?: boolean): Interface => new Interface(input, output, completer, terminal);
 
-// Control sequences, for outputs that are terminals.
+// Control sequences for terminal outputs
 
 type Done = () => void;
 

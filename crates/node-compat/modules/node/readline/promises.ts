@@ -1,4 +1,4 @@
-/** `node:readline/promises`: lines of a stream; questions are promises. */
+/** `node:readline/promises`: reads a stream line by line; questions return promises. */
 
 import { abortError, invalidArgType } from "pi:node/errors";
 import { isWritableNode } from "pi:node/stream/state";
@@ -21,7 +21,7 @@ export class Interface extends Base {
 
 export const createInterface = (input: any, output?: any, completer?: unknown, terminal?: boolean): Interface => new Interface(input, output, completer, terminal);
 
-/** Collects cursor movements and writes them at once. */
+/** Collects cursor movements and writes them together. */
 export class Readline {
   #stream: any;
   #pending: string[] = [];

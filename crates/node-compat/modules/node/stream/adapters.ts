@@ -1,4 +1,4 @@
-/** `pi:node/stream/adapters`: Node's streams as web streams, and back. */
+/** `pi:node/stream/adapters`: conversion between Node streams and web streams. */
 
 import { invalidArgType } from "pi:node/errors";
 import { Buffer } from "node:buffer";

@@ -1,4 +1,4 @@
-/** `pi:node/stream/compose`: one duplex out of several parts, and pairs of connected duplexes. */
+/** `pi:node/stream/compose`: a duplex composed of several parts, and pairs of connected duplexes. */
 
 import { coded, invalidArgType } from "pi:node/errors";
 import { Duplex, PassThrough } from "pi:node/stream/duplex";
@@ -18,7 +18,7 @@ type Done = (error?: any) => void;
 
 const adapters = () => importSync("pi:node/stream/adapters");
 
-/** Returns a duplex whose halves are those of a writable and a readable. */
+/** Returns a duplex that joins a writable and a readable. */
 export function joined({ readable, writable }: { readable?: any; writable?: any }, options: object = {}): any {
   const source = readable && typeof readable.read !== "function" ? Readable.wrap(readable) : readable;
   const target = writable;
@@ -131,7 +131,7 @@ function fromFunction(body: (source: any, options: object) => any): any {
   throw coded(TypeError, "ERR_INVALID_RETURN_VALUE", `Expected Iterable, AsyncIterable or AsyncFunction to be returned from the "body" function but got ${typeof value}.`);
 }
 
-/** Makes a duplex out of nearly any value. */
+/** Creates a duplex from almost any value. */
 Duplex.from = function from(body: any): any {
   if (body instanceof Duplex) return body;
   if (isNodeStream(body)) {
@@ -160,7 +160,7 @@ Duplex.from = function from(body: any): any {
   throw invalidArgType("stream", "an instance of Blob, ReadableStream, WritableStream, Stream, Iterable, AsyncIterable, Function, or Promise", body);
 };
 
-/** Joins several streams into one duplex: written at the first, read at the last. */
+/** Joins several streams into one duplex, which writes to the first and reads from the last. */
 export function compose(...streams: any[]): any {
   if (streams.length === 0) throw coded(TypeError, "ERR_MISSING_ARGS", 'The "streams" argument must be specified');
   if (streams.length === 1) return Duplex.from(streams[0]);

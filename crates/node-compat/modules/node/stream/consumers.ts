@@ -1,4 +1,4 @@
-/** `node:stream/consumers`: the whole content of a stream in one of five shapes. */
+/** `node:stream/consumers`: reads the whole content of a stream as one of five types. */
 
 import { Buffer } from "node:buffer";
 import { Blob } from "pi:web/blob";

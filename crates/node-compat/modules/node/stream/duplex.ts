@@ -1,4 +1,4 @@
-/** `pi:node/stream/duplex`: Duplex (both halves), Transform (one fed from the other) and PassThrough. */
+/** `pi:node/stream/duplex`: Duplex (both halves), Transform (the output is computed from the input) and PassThrough. */
 
 import { coded } from "pi:node/errors";
 import { Stream, define, inherit } from "pi:node/stream/legacy";
@@ -56,7 +56,7 @@ const CALLBACK = Symbol("the writer that waits for room");
 
 export const Transform: any = function Transform(this: any, options?: any) {
   if (!new.target && !(this instanceof Transform)) return new (Transform as any)(options);
-  // A transform whose reading half may hold nothing would hold one chunk in the writing half instead.
+  // If the reading half may hold nothing, a transform would hold one chunk in the writing half instead.
   const readableMark = options?.readableHighWaterMark ?? options?.highWaterMark;
   const settings = readableMark === 0 ? { ...options, highWaterMark: null, readableHighWaterMark: 0, writableHighWaterMark: options.writableHighWaterMark || 0 } : options;
   Duplex.call(this, settings);
@@ -72,7 +72,7 @@ export const Transform: any = function Transform(this: any, options?: any) {
 };
 inherit(Transform, Duplex);
 
-/** Ends the writing half: the output of `_flush`, then the end of the reading half. */
+/** Ends the writing half: emits the output of `_flush`, then the end of the reading half. */
 function flush(this: any, done?: Done): void {
   if (typeof this._flush === "function" && !this.destroyed) {
     this._flush((error?: any, chunk?: any) => {

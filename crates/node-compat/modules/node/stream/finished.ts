@@ -1,4 +1,4 @@
-/** `pi:node/stream/finished`: detection of a stream's end, and its outcome. */
+/** `pi:node/stream/finished`: detects the end of a stream and its outcome. */
 
 import { coded, checkFunction, invalidArgType } from "pi:node/errors";
 import {
@@ -17,7 +17,7 @@ interface Options {
   cleanup?: boolean;
 }
 
-/** Calls back once, when a promise of the platform settles or the signal fires. */
+/** Calls back once, when a promise of the web stream settles or the signal fires. */
 function finishedWeb(stream: any, options: Options, done: Done): () => void {
   let isAborted = false;
   let over = false;

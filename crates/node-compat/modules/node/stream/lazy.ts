@@ -2,7 +2,7 @@
  * `pi:node/stream/lazy`: classes that become transform streams on first use as one.
  *
  * A hash is nearly always used with `update` and `digest`; loading the stream modules for that would cost
- * more than the hash. The class gets stand-ins for the stream methods; the first call of one puts
+ * more than the hash. The class gets placeholders for the stream methods; the first call of one inserts
  * `Transform` into its prototype chain, and an instance becomes a stream when its state is first read.
  */
 
@@ -13,7 +13,7 @@ const NAMES = [
   "read", "push", "pause", "resume", "setEncoding", "destroy", "cork", "uncork", "setDefaultEncoding", "isPaused", "setMaxListeners", Symbol.asyncIterator,
 ];
 
-/** Makes the class a transform. `transform` and `flush` of its prototype are the stream's. */
+/** Makes the class a transform. The stream uses `transform` and `flush` of the class's prototype. */
 export function lazyTransform(Class: any): void {
   const { prototype } = Class;
   const upgrade = () => {

@@ -1,27 +1,27 @@
-/** `pi:node/stream/legacy`: `Stream`, an emitter with `pipe` and the base of every stream. */
+/** `pi:node/stream/legacy`: `Stream`, an emitter with `pipe`, which is the base of every stream. */
 
 import { EventEmitter } from "node:events";
 
-/** A function, since old code calls it on its own object. */
+/** The constructor is a function, since old code calls it on its own object. */
 export const Stream: any = function Stream(this: any, _options?: object) {
   Reflect.apply(EventEmitter as any, this, []);
 };
 inherit(Stream, EventEmitter);
 
-/** `Child` extends `Parent`: instances, statics, and `constructor`. */
+/** Makes `Child` extend `Parent`: prototypes, statics, and `constructor`. */
 export function inherit(Child: any, Parent: any): void {
   Object.setPrototypeOf(Child.prototype, Parent.prototype);
   Object.setPrototypeOf(Child, Parent);
 }
 
-/** Adds methods and accessors in the form of a class: not enumerable. */
+/** Adds methods and accessors as a class does: not enumerable. */
 export function define(prototype: object, members: object): void {
   const descriptors = Object.getOwnPropertyDescriptors(members) as Record<PropertyKey, PropertyDescriptor>;
   for (const name of Reflect.ownKeys(descriptors)) Object.defineProperty(prototype, name, { ...descriptors[name as string], enumerable: false });
 }
 
 define(Stream.prototype, {
-  /** Pipes a bare emitter: data, pause and resume, end, close. */
+  /** Pipes an emitter's events: data, pause and resume, end, close. */
   pipe(this: any, target: any, options?: { end?: boolean }): any {
     const source = this;
     const onData = (chunk: unknown) => {

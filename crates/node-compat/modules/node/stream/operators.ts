@@ -1,4 +1,4 @@
-/** `pi:node/stream/operators`: the array-like helpers of Readable: map, filter, toArray and the like. */
+/** `pi:node/stream/operators`: the array-like methods of Readable, such as map, filter and toArray. */
 
 import { checkFunction, coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { define } from "pi:node/stream/legacy";
@@ -28,7 +28,7 @@ function count(value: unknown): number {
   return number;
 }
 
-/** Calls with at most `concurrency` pending results; results keep the order of the source. */
+/** Calls a function with at most `concurrency` pending results. Results keep the order of the source. */
 async function* mapped(source: any, call: Call, options: Options, drop: (value: any) => boolean): AsyncGenerator<any> {
   const concurrency = Math.floor(options.concurrency ?? 1);
   const controller = new AbortController();

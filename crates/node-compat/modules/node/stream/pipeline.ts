@@ -1,8 +1,8 @@
 /**
- * `pi:node/stream/pipeline`: streams, iterables and generator functions, one feeding the next.
+ * `pi:node/stream/pipeline`: connects streams, iterables and generator functions, each of which feeds the next.
  *
- * The first error destroys every stream of the pipeline and goes to the callback; the value of a final async function is its
- * second argument.
+ * The first error destroys every stream of the pipeline and goes to the callback; the value of a final async function is the
+ * callback's second argument.
  */
 
 import { checkFunction, coded, invalidArgType } from "pi:node/errors";
@@ -46,7 +46,7 @@ export function pipelinePromise(...args: any[]): Promise<any> {
   });
 }
 
-/** Destroys the stream with the pipeline, unless it is over by itself. */
+/** Destroys the stream with the pipeline, unless it has already ended. */
 function watched(stream: any, reading: boolean, writing: boolean): { destroy(error: any): void; cleanup(): void } {
   let over = false;
   stream.on("close", () => (over = true));
@@ -61,7 +61,7 @@ function watched(stream: any, reading: boolean, writing: boolean): { destroy(err
   };
 }
 
-/** Writes the items of an iterable; settles when the target has finished. */
+/** Writes the items of an iterable. Settles when the target has finished. */
 async function pump(source: any, target: any, done: Done, { end }: { end: boolean }): Promise<void> {
   let failure: any;
   let wake: (() => void) | null = null;
@@ -260,7 +260,7 @@ function pipe(source: any, target: any, finish: Done, finishOne: Done, { end }: 
   finished(source, { readable: true, writable: false }, (error) => {
     const state = source._readableState;
     if (error && error.code === "ERR_STREAM_PREMATURE_CLOSE" && state?.ended && !state.errored && !state.errorEmitted) {
-      // An early close after everything was read: wait for the end or the failure.
+      // After an early close with everything read, waits for the end or the failure.
       source.once("end", finish).once("error", finish);
     } else finish(error);
   });

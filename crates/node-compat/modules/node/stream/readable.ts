@@ -2,8 +2,8 @@
  * `pi:node/stream/readable`: the reading half of a stream.
  *
  * Three ways to read share one buffer: `data` events (flowing), `readable` events with `read()`, and
- * async iteration, which uses the second. `_read` is called while the buffer is below the high-water mark;
- * events that follow from a `push` inside `_read` come in a tick.
+ * async iteration, which uses `read()`. `_read` is called while the buffer is below the high-water mark;
+ * events caused by a `push` inside `_read` are emitted in a tick.
  */
 
 import { coded, invalidArgType } from "pi:node/errors";
@@ -14,7 +14,7 @@ import { construct, destroy, destroyer, errorOrDestroy, markOf, undestroy } from
 import { importSync } from "pi:engine";
 import { queueTick } from "pi:web/ticks";
 
-/** Highest mark that `read(n)` raises the high-water mark to. */
+/** Maximum to which `read(n)` raises the high-water mark. */
 const LARGEST_MARK = 0x40000000;
 
 export class ReadableState {
@@ -79,7 +79,7 @@ export const Readable: any = function Readable(this: any, options?: any) {
 inherit(Readable, Stream);
 Readable.ReadableState = ReadableState;
 
-/** Takes the methods of the options. */
+/** Takes methods from the options. */
 export function initReadable(stream: any, options: any): void {
   if (!options) return;
   if (typeof options.read === "function") stream._read = options.read;
@@ -88,7 +88,7 @@ export function initReadable(stream: any, options: any): void {
   if (options.signal) importSync("pi:node/stream/finished").addAbortSignal(options.signal, stream);
 }
 
-// Into the buffer
+// Adding to the buffer
 
 function add(stream: any, chunk: any, encoding: string | undefined, first: boolean): boolean {
   const state: ReadableState = stream._readableState;
@@ -174,7 +174,7 @@ function maybeReadMore(stream: any, state: ReadableState): void {
   if (state.readingMore || !state.constructed) return;
   state.readingMore = true;
   queueTick(() => {
-    // One `read` may give nothing yet; the loop stops when the stream waits for the source.
+    // One `read` may provide nothing yet; the loop stops when the stream waits for the source.
     while (!state.reading && !state.ended && (state.length < state.highWaterMark || (state.flowing && state.length === 0))) {
       const before = state.length;
       stream.read(0);
@@ -184,7 +184,7 @@ function maybeReadMore(stream: any, state: ReadableState): void {
   });
 }
 
-// Out of it
+// Reading from the buffer
 
 function amount(n: number, state: ReadableState): number {
   if (n <= 0 || (state.length === 0 && state.ended)) return 0;
@@ -509,7 +509,7 @@ define(Readable.prototype, {
     return this;
   },
 
-  /** Reads an old emitter through this stream. */
+  /** Reads an old-style emitter through this stream. */
   wrap(this: any, source: any): any {
     let paused = false;
     source.on("data", (chunk: any) => {

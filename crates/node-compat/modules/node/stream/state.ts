@@ -1,9 +1,9 @@
 /**
- * `pi:node/stream/state`: options, errors and end of both halves of a stream.
+ * `pi:node/stream/state`: options, errors and the end of both halves of a stream.
  *
  * A stream has `_readableState`, `_writableState` or both. Each has the flags `constructed`, `destroyed`,
  * `errored`, `errorEmitted`, `closed`, `closeEmitted`, and the settings `autoDestroy` and `emitClose`;
- * the functions here keep the two in step. Packages read some of these, so the names are Node's.
+ * the functions here keep both consistent. Packages read some of these flags, so the names are Node's.
  */
 
 import { AbortError, coded, invalidArgType, outOfRange } from "pi:node/errors";
@@ -11,7 +11,7 @@ import { queueTick } from "pi:web/ticks";
 
 const ON_CONSTRUCT = Symbol("constructed");
 const ON_DESTROY = Symbol("destroyed before it was constructed");
-/** Marks destroyed objects without a state of their own. */
+/** Marks destroyed objects that have no state object. */
 export const IS_DESTROYED = Symbol.for("nodejs.stream.destroyed");
 
 let bytesMark = 64 * 1024;
@@ -57,7 +57,7 @@ function each(stream: any, change: (state: any) => void): void {
   if (stream._readableState) change(stream._readableState);
 }
 
-/** Implements `destroy` of every stream: once; `_destroy` decides about the error; `error` and `close` come in a tick. */
+/** Implements `destroy` of all streams, once. `_destroy` decides about the error; `error` and `close` come in a tick. */
 export function destroy(this: any, error?: any, done?: (error?: any) => void): any {
   const { _readableState: readable, _writableState: writable } = this;
   const state = writable ?? readable;
@@ -116,7 +116,7 @@ export function undestroy(this: any): void {
   }
 }
 
-/** Handles an error of the stream itself: destroys the stream, or emits it if it must not be destroyed. */
+/** Handles an error of the stream itself: destroys the stream, or emits the error if the stream must not be destroyed. */
 export function errorOrDestroy(stream: any, error: any, sync: boolean = false): void {
   const { _readableState: readable, _writableState: writable } = stream;
   if (writable?.destroyed || readable?.destroyed) return;
@@ -128,7 +128,7 @@ export function errorOrDestroy(stream: any, error: any, sync: boolean = false): 
   }
 }
 
-/** Runs `_construct`, if there is one, before any other operation of the stream; `ready` follows. */
+/** Runs `_construct`, if it exists, before any other operation of the stream, then calls `ready`. */
 export function construct(stream: any, ready: () => void): void {
   if (typeof stream._construct !== "function") return;
   each(stream, (side) => (side.constructed = false));
@@ -153,7 +153,7 @@ export function construct(stream: any, ready: () => void): void {
   });
 }
 
-/** Destroys any closable object: a stream, a request, anything with `close`. */
+/** Destroys any closable object: a stream, a request, or an object with `close`. */
 export function destroyer(stream: any, error?: any): void {
   if (!stream || isDestroyed(stream)) return;
   const reason = error ?? (isFinished(stream) ? undefined : abortError());
@@ -163,7 +163,7 @@ export function destroyer(stream: any, error?: any): void {
   if (!stream.destroyed) stream[IS_DESTROYED] = true;
 }
 
-// Questions
+// State queries
 
 export function isReadableNode(value: any, strict: boolean = false): boolean {
   return Boolean(
@@ -258,7 +258,7 @@ export function isClosed(stream: any): boolean | null {
   return typeof stream._closed === "boolean" ? stream._closed : null;
 }
 
-/** Web streams answer the questions above by this key. */
+/** Key by which web streams answer these queries. */
 export const IS_READABLE = Symbol.for("nodejs.stream.readable");
 export const IS_ERRORED = Symbol.for("nodejs.stream.errored");
 export const IS_DISTURBED = Symbol.for("nodejs.stream.disturbed");

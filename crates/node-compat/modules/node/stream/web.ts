@@ -1,4 +1,4 @@
-/** `node:stream/web`: the web streams, which are globals too. */
+/** `node:stream/web`: the web streams, which are also globals. */
 
 import * as streams from "pi:web/streams";
 import { CompressionStream, DecompressionStream } from "pi:web/compression";

@@ -1,9 +1,9 @@
 /**
  * `pi:node/stream/writable`: the writing half of a stream.
  *
- * Chunks that arrive during a write wait in `buffered`; `write` returns whether the amount is below the high-water mark, and
- * `drain` is emitted when it is again. Callbacks and events of a synchronous `_write` come in a tick, so that no caller is called
- * back before its call returns.
+ * Chunks that arrive during a write wait in `buffered`. `write` returns whether the amount is below the high-water mark, and
+ * `drain` is emitted when it is again. Callbacks and events of a synchronous `_write` follow in a tick, so that no caller is
+ * called back before its call returns.
  */
 
 import { coded, invalidArgType } from "pi:node/errors";
@@ -83,7 +83,7 @@ inherit(Writable, Stream);
 Writable.WritableState = WritableState;
 
 
-/** Takes the methods of the options. */
+/** Takes methods from the options. */
 export function initWritable(stream: any, options: any): void {
   if (!options) return;
   if (typeof options.write === "function") stream._write = options.write;
@@ -175,7 +175,7 @@ function writeOne(stream: any, state: WritableState, size: number, { chunk, enco
   state.sync = false;
 }
 
-/** Handles the callback of `_write`. */
+/** Handles the completion of `_write`. */
 function written(stream: any, error?: any): void {
   const state: WritableState = stream._writableState;
   const { sync, writecb: callback } = state;
@@ -223,7 +223,7 @@ function afterWrite(stream: any, state: WritableState, count: number, callback: 
   finishMaybe(stream, state);
 }
 
-/** Fails the callbacks of all chunks that will never be written. */
+/** Fails the callbacks of all chunks that will not be written. */
 function dropBuffer(state: WritableState): void {
   if (state.writing) return;
   for (const { chunk, callback } of state.buffered.splice(0)) {
@@ -255,7 +255,7 @@ function clearBuffer(stream: any, state: WritableState): void {
   state.bufferProcessing = false;
 }
 
-// The end
+// Finishing
 
 function needFinish(state: WritableState): boolean {
   return (
@@ -276,7 +276,7 @@ function callFinal(stream: any, state: WritableState): void {
     } else if (needFinish(state)) {
       state.prefinished = true;
       stream.emit("prefinish");
-      // The read side of a transform may still be writing: `finish` comes a tick later.
+      // The reading side of a transform may still be writing, so `finish` is emitted a tick later.
       state.pendingcb++;
       queueTick(() => finish(stream, state));
     }
@@ -453,7 +453,7 @@ define(Writable.prototype, {
   },
 });
 
-// A duplex is a writable too, though it does not inherit from it.
+// A duplex counts as a writable too, although it does not inherit from it.
 Object.defineProperty(Writable, Symbol.hasInstance, {
   value(this: any, value: any): boolean {
     if (Function.prototype[Symbol.hasInstance].call(this, value)) return true;

@@ -1,4 +1,4 @@
-/** `node:timers/promises`. An aborted wait disarms its timer and rejects with AbortError. */
+/** `node:timers/promises`. An aborted wait clears its timer and rejects with AbortError. */
 
 import { abortError, invalidArgType } from "pi:node/errors";
 import type { AbortSignal } from "pi:web/abort";
@@ -46,7 +46,7 @@ export function setImmediate<T>(value?: T, options: Options = {}): Promise<T | u
   return wait((fire) => timers.setImmediate(fire), value, options);
 }
 
-/** Yields once per interval until the loop that reads it ends. Intervals in between are not lost. */
+/** Yields once per interval until the loop that reads it ends. Intervals that pass between reads are not lost. */
 export async function* setInterval<T>(delay?: number, value?: T, options: Options = {}): AsyncGenerator<T | undefined> {
   const { signal } = options;
   if (signal?.aborted) throw abortError(signal);

@@ -5,7 +5,7 @@ export const SAME = 0;
 export const ONLY_ACTUAL = 1;
 export type Step = [operation: number, value: string];
 
-/** `isSame` may be looser than equality; of an equal pair, `pick` returns the reported one. */
+/** Returns the edit script. `isSame` may be looser than equality; of an equal pair, `pick` returns the entry to report. */
 export function difference(
   actual: readonly string[],
   expected: readonly string[],
@@ -13,7 +13,7 @@ export function difference(
   pick: (left: string, right: string) => string = (left) => left,
 ): Step[] {
   const most = actual.length + expected.length;
-  // The reach of each diagonal into `actual`, before each level.
+  // The position in `actual` that each diagonal has reached, before each level.
   const reach = new Int32Array(2 * most + 3);
   const at = (diagonal: number) => diagonal + most + 1;
   const isDown = (diagonal: number, level: number, reached: Int32Array) =>
@@ -30,7 +30,7 @@ export function difference(
   }
   return [];
 
-  /** Returns the path, from its end. */
+  /** Returns the steps of the path, found from its end. */
   function walkBack(reached: Int32Array[], last: number): Step[] {
     const steps: Step[] = [];
     let [x, y] = [actual.length, expected.length];

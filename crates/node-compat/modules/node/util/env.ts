@@ -1,4 +1,4 @@
-/** `pi:node/util/env`: the text of a `.env` file as names and values, as Node reads it. */
+/** `pi:node/util/env`: parses a `.env` file to names and values, as Node does. */
 
 import { checkString } from "pi:node/errors";
 

@@ -1,8 +1,8 @@
 /**
  * `pi:node/util/equal`: deep equality, strict (`isDeepStrictEqual`, `assert.deepStrictEqual`) and loose.
  *
- * Strict compares with Object.is and looks at prototypes and tags; loose uses `==` for primitives. A pair
- * that is being compared further up counts as equal, so cycles end.
+ * Strict equality uses Object.is and compares prototypes and tags; loose equality uses `==` for primitives. A pair
+ * that is already being compared counts as equal, so cycles terminate.
  */
 
 type Mode = { strict: boolean; open: Map<object, object> };
@@ -30,7 +30,7 @@ function equal(a: any, b: any, mode: Mode): boolean {
 
 const tag = (value: object) => Object.prototype.toString.call(value);
 
-/** Compares the internal state of built-ins, which is not in their properties. */
+/** Compares the internal state of built-in objects, which their properties do not show. */
 function contents(a: any, b: any, mode: Mode): boolean {
   if (Array.isArray(a)) return a.length === b.length;
   if (a instanceof Date) return b instanceof Date && Object.is(a.getTime(), b.getTime());

@@ -92,7 +92,7 @@ export const systemErrors: ReadonlyMap<number, [string, string]> = new Map(TABLE
 
 const words = new Map(TABLE.map(([, name, text]) => [name, text]));
 
-/** Returns libuv's message of an error, by its name. */
+/** Returns libuv's message for an error, by the error's name. */
 export function wordsOf(name: string): string | undefined {
   return words.get(name);
 }

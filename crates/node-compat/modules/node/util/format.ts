@@ -1,4 +1,4 @@
-/** `pi:node/util/format`: util.format and its placeholders. */
+/** `pi:node/util/format`: `util.format` and its placeholders. */
 
 import { inspect } from "pi:node/util/inspect";
 import type { InspectOptions } from "pi:node/util/inspect";
@@ -68,7 +68,7 @@ function json(value: unknown): string {
   }
 }
 
-/** Returns whether an object's `toString` is a built-in one, which says less than inspect. */
+/** Returns whether an object's `toString` is built in, and therefore less informative than inspect. */
 function hasBuiltinText(value: any): boolean {
   if (typeof value.toString !== "function") return typeof value[Symbol.toPrimitive] !== "function";
   let owner = value;

@@ -1,8 +1,8 @@
 /**
- * `pi:node/util/inspect`: values as text, as Node prints them.
+ * `pi:node/util/inspect`: formats values as text, as Node does.
  *
- * `Inspection` walks a value once; its page (see `layout`) decides about lines. Circular references are numbered in order of
- * appearance. Proxies are shown through their traps: the engine cannot look behind them.
+ * `Inspection` walks a value once; its page (see `layout`) determines the line breaks. Circular references are numbered in order
+ * of appearance. Proxies are shown through their traps: the engine cannot look behind them.
  */
 
 import { errorBase, constructorName, functionBase, prefixOf, tagOf } from "pi:node/util/shape";
@@ -72,7 +72,7 @@ const painted: Stylize = (text, style) => {
 
 const ESCAPES: Record<number, string> = { 8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 92: "\\\\" };
 
-/** Quotes a text with the quotes that need the fewest escapes. */
+/** Quotes a text with the kind of quotes that needs the fewest escapes. */
 export function quoted(text: string): string {
   const quote = !text.includes("'") ? "'" : !text.includes('"') ? '"' : !text.includes("`") && !text.includes("${") ? "`" : "'";
   const escaped = text.replace(/[\0-\x1f\x7f-\x9f\\']|[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]/g, (found) => {
@@ -132,8 +132,8 @@ const MapIterator = Object.getPrototypeOf(new Map().keys());
 const SetIterator = Object.getPrototypeOf(new Set().keys());
 
 /**
- * Returns the remaining items of an iterator of a Map or a Set. The engine cannot look ahead: the iterator is read to its end,
- * and replays the items from then on.
+ * Returns the remaining items of a Map or Set iterator. The engine cannot look ahead, so the iterator is read to its end
+ * and then replays the items.
  */
 function remaining(iterator: any, tag: string): { rest: unknown[]; isEntries: boolean } {
   const known = read.get(iterator);
@@ -284,7 +284,7 @@ class Inspection implements Page {
     }
   }
 
-  /** Returns a finished text, or a form to lay out. */
+  /** Formats a value: returns a finished text, or a form to lay out. */
   #form(value: any, name: string | null, tag: string, depth: number): string | Form {
     const { showHidden } = this.options;
     const make = (open: string, close: string, entries: () => string[], keys: PropertyKey[], more: Partial<Form> = {}): Form => ({
@@ -374,7 +374,7 @@ class Inspection implements Page {
   #items(value: ArrayLike<unknown>, depth: number): string[] {
     const shown = Math.min(this.maxArrayLength, value.length);
     const entries: string[] = [];
-    /** The present indexes, once a hole was found. */
+    /** Indexes that exist, once a hole is found. */
     let indexes: number[] | undefined;
     let next = 0;
     let at = 0;
@@ -426,7 +426,7 @@ class Inspection implements Page {
     return [`${this.stylize("[Uint8Contents]", "special")}: <${hex}${more > 0 ? ` ... ${more} more byte${more > 1 ? "s" : ""}` : ""}>`];
   }
 
-  /** Returns internal members that are no properties of the object, in brackets. */
+  /** Returns the internal members that are not properties of the object, in brackets. */
   #inner(owner: any, names: string[], depth: number): string[] {
     return names.map((name) => `[${name}]: ${this.#indented(() => this.value(owner[name], depth))}`);
   }
@@ -505,7 +505,7 @@ function boxedBase(value: any, name: string | null, tag: string, keys: PropertyK
   return tag !== "" && tag !== name ? `${base} [${tag}]` : base;
 }
 
-/** Returns a value as text. The old form takes `(value, showHidden, depth, colors)`. */
+/** Formats a value as text. The old form takes `(value, showHidden, depth, colors)`. */
 function inspectValue(value: unknown, options?: InspectOptions | boolean, depth?: number | null, useColors?: boolean): string {
   let chosen: InspectOptions = {};
   if (typeof options === "boolean") {

@@ -1,5 +1,5 @@
 /**
- * `pi:node/util/layout`: the layout of formatted entries in one line, several, or columns.
+ * `pi:node/util/layout`: lays out formatted entries in one line, several lines, or columns.
  *
  * The rules are Node's: up to `compact` inner levels share a line while it stays below `breakLength`;
  * long arrays of short entries are set in columns.
@@ -30,7 +30,7 @@ function wide(code: number): boolean {
   return code >= 0x1100 && (code <= 0x115f || (code >= 0x2e80 && code <= 0xa4cf) || (code >= 0xac00 && code <= 0xd7a3) || (code >= 0xf900 && code <= 0xfaff) || (code >= 0xfe30 && code <= 0xfe6f) || (code >= 0xff00 && code <= 0xff60) || (code >= 0x1f300 && code <= 0x1f64f) || (code >= 0x1f900 && code <= 0x1f9ff) || (code >= 0x20000 && code <= 0x3fffd));
 }
 
-/** Joins the entries of one value. `array` allows columns; `value` decides about right alignment of numbers. */
+/** Joins the entries of one value. `array` permits columns; `value` determines whether numbers are right-aligned. */
 export function lay(page: Page, entries: string[], base: string, braces: [string, string], array: boolean, depth: number, value?: ArrayLike<unknown>): string {
   const [open, close] = braces;
   const indentation = `\n${" ".repeat(page.indentation)}`;
@@ -67,11 +67,11 @@ function fits(page: Page, entries: string[], start: number, base: string): boole
 }
 
 const SEPARATOR = 2;
-/** A character is about this many times as high as wide; columns aim at a square. */
+/** Approximate ratio of the height and width of a character; columns aim at a square. */
 const HEIGHT = 2.5;
 
 function columns(page: Page, entries: string[], compact: number, value: ArrayLike<unknown> | undefined): string[] {
-  // The line "... n more items" is no entry of the columns.
+  // The line "... n more items" is not part of the columns.
   const more = page.maxArrayLength < entries.length;
   const count = more ? entries.length - 1 : entries.length;
   const widths = entries.slice(0, count).map((entry) => widthOf(entry, page.colors));

@@ -53,7 +53,7 @@ export class MIMEParams {
     return this.entries();
   }
 
-  /** Reads the parameters after the type; malformed ones are skipped, and the first of a name wins. */
+  /** Reads the parameters after the type. Malformed ones are skipped; of several with one name, the first counts. */
   static _read(text: string): MIMEParams {
     const params = new MIMEParams();
     let at = 0;

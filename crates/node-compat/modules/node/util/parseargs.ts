@@ -1,4 +1,4 @@
-/** `pi:node/util/parseargs`: util.parseArgs. */
+/** `pi:node/util/parseargs`: `util.parseArgs`. */
 
 import { coded, invalidArgType } from "pi:node/errors";
 
@@ -89,7 +89,7 @@ function tokenize(args: readonly string[], options: Record<string, OptionConfig>
       const first = byShort(arg[1]!);
       if (wantsValue(first)) option(first, `-${arg[1]}`, arg.slice(2), true);
       else {
-        // A group of letters: each becomes an argument of its own at the same index.
+        // Splits a group of letters: each becomes a separate argument with the same index.
         const letters: string[] = [];
         for (let at = 1; at < arg.length; at++) {
           const name = byShort(arg[at]!);

@@ -1,6 +1,6 @@
 /** `pi:node/util/shape`: the prefix of inspected values: class names, tags, functions, errors. */
 
-/** Built-in functions, which are never shown as classes though they look like them. */
+/** Built-in functions that look like classes, but are not shown as such. */
 const BUILTINS = new Set<unknown>();
 for (const name of Object.getOwnPropertyNames(globalThis)) {
   const descriptor = Object.getOwnPropertyDescriptor(globalThis, name);
@@ -13,7 +13,7 @@ export function isBuiltin(value: unknown): boolean {
   return BUILTINS.has(value);
 }
 
-/** Returns the name of the nearest constructor in the prototype chain; null without a prototype. */
+/** Returns the name of the nearest constructor in the prototype chain; null for an object without a prototype. */
 export function constructorName(value: object): string | null {
   let first: object | null | undefined;
   for (let at: object | null = value; at; at = Object.getPrototypeOf(at)) {
@@ -35,13 +35,13 @@ function madeBy(value: object, maker: Function): boolean {
   }
 }
 
-/** Returns `Name(size) [tag] `, with its trailing space. */
+/** Returns `Name(size) [tag] `, with the trailing space. */
 export function prefixOf(name: string | null, tag: string, fallback: string, size: string = ""): string {
   if (name === null) return tag !== "" && fallback !== tag ? `[${fallback}${size}: null prototype] [${tag}] ` : `[${fallback}${size}: null prototype] `;
   return tag !== "" && !saysTag(name, tag) ? `${name}${size} [${tag}] ` : `${name}${size} `;
 }
 
-/** Returns whether the name contains the tag as a word: `PrivateKeyObject` is a `KeyObject`, `Mapper` is no `Map`. */
+/** Returns whether the name contains the tag as a word: `PrivateKeyObject` is a `KeyObject`, but `Mapper` is not a `Map`. */
 function saysTag(name: string, tag: string): boolean {
   const at = name.indexOf(tag);
   return at >= 0 && /^(?:[A-Z]|$)/.test(name.slice(at + tag.length));
@@ -55,7 +55,7 @@ export function tagOf(value: any, showHidden: boolean): string {
   return own ? "" : tag;
 }
 
-/** Returns whether a function is a class: its `prototype` cannot be replaced; its source is gone from the bytecode. */
+/** Returns whether a function is a class, which has a read-only `prototype`: bytecode has no source to test. */
 function isClass(value: Function): boolean {
   return !BUILTINS.has(value) && Object.getOwnPropertyDescriptor(value, "prototype")?.writable === false;
 }
@@ -78,7 +78,7 @@ export function functionBase(value: Function, name: string | null, tag: string):
 function isClassLike(value: Function): boolean {
   const source = Function.prototype.toString.call(value);
   if (source.startsWith("class") && source.endsWith("}")) return true;
-  // The engine drops sources: every function reads as native there.
+  // The engine drops sources, so every function looks native.
   return source.includes("[native code]") && !KINDS[(value as any)[Symbol.toStringTag]] && isClass(value);
 }
 
@@ -97,12 +97,12 @@ function stackOf(error: any): string {
     const { stack } = error;
     if (stack) return typeof stack === "string" ? stack : `${Error.prototype.toString.call(error)}\n    ${String(stack)}`;
   } catch {
-    // An error with a throwing getter has no stack to show.
+    // An error with a getter that throws has no stack to show.
   }
   return Error.prototype.toString.call(error);
 }
 
-/** Returns the stack with the class name in its header when `name` alone does not contain it. */
+/** Returns the stack with the class name in its header if `name` does not contain it. */
 function improved(stack: string, constructor: string | null, name: string, tag: string): string {
   let length = name.length;
   const usual = name.endsWith("Error") && stack.startsWith(name) && (stack.length === length || stack[length] === ":" || stack[length] === "\n");
@@ -120,7 +120,7 @@ function improved(stack: string, constructor: string | null, name: string, tag: 
   return length === 0 ? `${prefix}: ${stack}` : `${prefix}${stack.slice(length)}`;
 }
 
-/** Returns the stack of an error; removes repeated members from `keys` and adds cause and errors. */
+/** Returns the stack of an error. Removes repeated members from `keys`, and adds cause and errors. */
 export function errorBase(error: any, constructor: string | null, tag: string, showHidden: boolean, keys: PropertyKey[]): string {
   const name = error.name != null ? String(error.name) : "Error";
   let stack = stackOf(error);

@@ -1,4 +1,4 @@
-/** `pi:node/util/table`: the table of console.table. */
+/** `pi:node/util/table`: formats the table of `console.table`. */
 
 import { inspect } from "pi:node/util/inspect";
 
@@ -32,7 +32,7 @@ function cells(rows: any, columns: string[] | undefined): [string[], string[][]]
   return [head, records.map(([key, record, value]) => [key, ...names.map((name) => record.get(name) ?? ""), ...(hasValues ? [value ?? ""] : [])])];
 }
 
-/** Formats the rows of an array, object, Map or Set as a table; only the named columns when given. */
+/** Formats the rows of an array, object, Map or Set as a table, with only the named columns if any are given. */
 export function table(rows: any, columns?: string[]): string {
   const [head, body] = cells(rows, columns);
   const widths = head.map((title, at) => Math.max(title.length, ...body.map((row) => row[at]!.length)) + 2);

@@ -64,7 +64,7 @@ export const isBoxedPrimitive = (value: unknown) =>
 export const isModuleNamespaceObject = (value: any) => typeof value === "object" && value !== null && Object.getPrototypeOf(value) === null && value[Symbol.toStringTag] === "Module";
 export const isProxy = (value: unknown) => proxyParts(value) !== undefined;
 export const isExternal = () => false;
-/** Keys carry marks, so that the check does not load their classes. */
+/** Tests marks on keys, so that the check does not load the classes of keys. */
 export const isCryptoKey = (value: any) => typeof value === "object" && value !== null && ["pijs.key.bytes", "pijs.key.pair"].some((mark) => Object.hasOwn(value, Symbol.for(mark)));
 export const isKeyObject = (value: any) => typeof value === "object" && value !== null && value[Symbol.for("pijs.key.object")] === true;
 

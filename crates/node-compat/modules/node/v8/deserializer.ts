@@ -1,4 +1,4 @@
-/** `pi:node/v8/deserializer`: deserialisation of V8's format. */
+/** `pi:node/v8/deserializer`: reads V8's serialisation format. */
 
 import { Buffer } from "node:buffer";
 import { coded } from "pi:node/errors";
@@ -7,7 +7,7 @@ import { ERRORS, ErrorTag, FLAGS, HOST_BUFFER, HOST_VIEWS, OLDEST, Tag, VERSION,
 const broken = (more: string = "") => new Error(`Unable to deserialize cloned data${more}.`);
 
 export class Deserializer {
-  /** The input. */
+  /** The serialised input. */
   buffer: ArrayBufferView;
   #bytes: Uint8Array;
   #view: DataView;
@@ -64,7 +64,7 @@ export class Deserializer {
     return this.#view.getFloat64(at, true);
   }
 
-  /** Consumes the next `length` bytes; returns their position. */
+  /** Consumes the next `length` bytes. Returns their position. */
   _readRawBytes(length: number): number {
     return this.#take(length);
   }
@@ -111,7 +111,7 @@ export class Deserializer {
 
   // Values
 
-  /** Remembers an object for later references to it, before its members are read. */
+  /** Registers an object for later references before its members are read. */
   #keep<T>(value: T): T {
     this.#known.push(value);
     return value;
@@ -230,7 +230,7 @@ export class Deserializer {
 
   #dense(): unknown[] {
     const length = this.#varint();
-    // Each element takes a byte at least.
+    // Each element takes at least one byte.
     if (length > this.#bytes.length - this.#at) throw broken();
     const array: unknown[] = this.#keep(new Array(length));
     for (let at = 0; at < length; at++) {
@@ -251,7 +251,7 @@ export class Deserializer {
     return array;
   }
 
-  /** Returns the buffer, or the view of it that may follow. */
+  /** Returns the buffer, or the view of it if one follows. */
   #afterBuffer(buffer: ArrayBuffer): unknown {
     if (this.#peek() !== Tag.view) return buffer;
     this.#at++;

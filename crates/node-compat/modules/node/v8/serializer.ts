@@ -1,4 +1,4 @@
-/** `pi:node/v8/serializer`: serialisation in V8's format. */
+/** `pi:node/v8/serializer`: writes V8's serialisation format. */
 
 import { Buffer } from "node:buffer";
 import { inspect } from "node:util";
@@ -41,13 +41,13 @@ export class Serializer {
     this.#put(VERSION);
   }
 
-  /** Writes a value; returns true, as in Node; throws for unsupported values. */
+  /** Writes a value. Returns true, as in Node. Throws for unsupported values. */
   writeValue(value: unknown): boolean {
     this.#value(value);
     return true;
   }
 
-  /** Returns the output; the serializer is empty then. */
+  /** Returns the output and empties the serializer. */
   releaseBuffer(): Buffer {
     const written = Buffer.from(this.#bytes.subarray(0, this.#length));
     this.#length = 0;
@@ -210,7 +210,7 @@ export class Serializer {
     this.#varint(written);
   }
 
-  /** Writes the remaining members, and returns their number. */
+  /** Writes the remaining members. Returns their number. */
   #members(value: any, keys: string[]): number {
     let written = 0;
     for (const key of keys) {
@@ -301,7 +301,7 @@ export class Serializer {
     write.call(this, value);
   }
 }
-// The error class for unsupported values; subclasses set their own.
+// The class of errors about unsupported values; subclasses may replace it.
 (Serializer.prototype as any)._getDataCloneError = Error;
 
 export class DefaultSerializer extends Serializer {

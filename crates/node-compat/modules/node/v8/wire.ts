@@ -1,4 +1,4 @@
-/** `pi:node/v8/wire`: the letters of V8's serialization format (`value-serializer.cc`), version 15. */
+/** `pi:node/v8/wire`: tags of V8's serialization format (`value-serializer.cc`), version 15. */
 
 export const VERSION = 15;
 /** The oldest version with the same encoding of strings and objects as `VERSION`. */
@@ -16,7 +16,7 @@ export const Tag = {
   host: letter("\\"),
 } as const;
 
-/** Members of an error: its kind, then what it has, then the end. */
+/** Tags of an error: its kind, then its members, then the end. */
 export const ErrorTag = { message: letter("m"), stack: letter("s"), cause: letter("c"), end: letter(".") } as const;
 
 export const ERRORS: readonly [number, ErrorConstructor][] = [
@@ -24,21 +24,21 @@ export const ERRORS: readonly [number, ErrorConstructor][] = [
   [letter("T"), TypeError], [letter("U"), URIError],
 ];
 
-/** Views by their letter, when they are written with their whole buffer. */
+/** Views by tag, for views that are written with their whole buffer. */
 export const VIEWS: readonly [number, any][] = [
   [letter("b"), Int8Array], [letter("B"), Uint8Array], [letter("C"), Uint8ClampedArray], [letter("w"), Int16Array],
   [letter("W"), Uint16Array], [letter("d"), Int32Array], [letter("D"), Uint32Array], [letter("f"), Float32Array],
   [letter("F"), Float64Array], [letter("q"), BigInt64Array], [letter("Q"), BigUint64Array], [letter("?"), DataView],
 ];
 
-/** Views by their number, as Node's own classes write them: their bytes alone. 10 is a Buffer. */
+/** Views by number, for views that Node's own classes write as bytes only. 10 is a Buffer. */
 export const HOST_VIEWS: readonly any[] = [
   Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array, Float32Array, Float64Array, DataView,
   undefined, BigInt64Array, BigUint64Array,
 ];
 export const HOST_BUFFER = 10;
 
-/** Flags of expressions, by the bit each has. */
+/** Flags of regular expressions, with the bit of each. */
 export const FLAGS: readonly [string, number][] = [
   ["g", 1], ["i", 2], ["m", 4], ["y", 8], ["u", 16], ["s", 32], ["d", 128], ["v", 256],
 ];

@@ -10,7 +10,7 @@ import { coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { Buffer } from "node:buffer";
 import { constants } from "pi:node/zlib/constants";
 
-/** Output of one step. */
+/** Maximum output of one step, in bytes. */
 const STEP = 64 * 1024;
 
 export interface Options {
@@ -43,14 +43,14 @@ function checkRange(name: string, value: unknown, least: number, most: number): 
 export const isBrotli = (kind: Kind): boolean => kind.startsWith("brotli");
 export const compresses = (kind: Kind): boolean => ["gzip", "deflate", "deflateRaw", "brotliCompress"].includes(kind);
 
-/** One direction of one format. */
+/** A codec for one direction of one format. */
 export class Codec {
   readonly kind: Kind;
   readonly finish: number;
   #options: Options;
   #step: ReturnType<typeof compressor> | undefined;
   #ended = false;
-  /** Whether padding has begun, so that no member follows. */
+  /** Whether padding has begun, so that no member can follow. */
   #padded = false;
   #written = 0;
   #detected: Kind | undefined;
@@ -164,7 +164,7 @@ function joined(first: Uint8Array<any>, second: Uint8Array<any>): Uint8Array<any
 
 const INPUT = "of type string or an instance of Buffer, TypedArray, DataView, or ArrayBuffer";
 
-/** Returns the whole of a buffer at once. */
+/** Processes a whole buffer at once. */
 export function runSync(kind: Kind, input: unknown, options: Options = {}): Buffer {
   const bytes =
     typeof input === "string" ? Buffer.from(input) : ArrayBuffer.isView(input) ? new Uint8Array(input.buffer, input.byteOffset, input.byteLength) : input instanceof ArrayBuffer ? new Uint8Array(input) : undefined;

@@ -1,4 +1,4 @@
-/** `pi:node/zlib/constants`: numbers of zlib and brotli, as in their headers. */
+/** `pi:node/zlib/constants`: numbers of zlib and brotli, from their headers. */
 
 export const constants = Object.freeze({
   Z_NO_FLUSH: 0, Z_PARTIAL_FLUSH: 1, Z_SYNC_FLUSH: 2, Z_FULL_FLUSH: 3, Z_FINISH: 4, Z_BLOCK: 5, Z_OK: 0, Z_STREAM_END: 1, Z_NEED_DICT: 2,

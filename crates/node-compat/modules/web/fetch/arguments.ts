@@ -1,6 +1,6 @@
 /** `pi:web/fetch/arguments`: argument checks of Headers, FormData, Request and Response, with undici's messages. */
 
-/** Checks that `method` got at least `count` arguments. */
+/** Checks that `method` received at least `count` arguments. */
 export function needs(count: number, method: string, given: ArrayLike<unknown>): void {
   const { length } = given;
   if (length >= count) return;

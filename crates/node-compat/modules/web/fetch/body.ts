@@ -1,7 +1,7 @@
 /**
  * `pi:web/fetch/body`: the content of requests and responses.
  *
- * Content is bytes, a stream of the extension, or data that is still arriving from the host. Web streams load only on the first
+ * Content is bytes, a stream of the extension, or data that is still arriving from the host. Web streams load on the first
  * use of `body` (or of a stream); `text()` of a response works without them.
  */
 
@@ -14,13 +14,13 @@ import { URLSearchParams } from "pi:web/url";
 
 export type BodyInit = string | ArrayBuffer | ArrayBufferView | Blob | FormData | URLSearchParams | AsyncIterable<any> | object | null | undefined;
 
-/** Pieces that arrive from the host. */
+/** Content that arrives from the host in pieces. */
 export class Arriving {
   pieces: Uint8Array[] = [];
   over = false;
   error: unknown = undefined;
   #wake: (() => void)[] = [];
-  /** Tells the host to drop the rest. */
+  /** Tells the host to discard the remaining data. */
   readonly cancel: (reason: unknown) => void;
 
   constructor(cancel: (reason: unknown) => void) {
@@ -70,7 +70,7 @@ export function extract(body: BodyInit): { content: NonNullable<Content>; type: 
   return bytes(encodeUtf8(String(body).toWellFormed()), "text/plain;charset=UTF-8");
 }
 
-/** Returns a byte stream over content. */
+/** Returns a byte stream of content. */
 function streamOf(content: NonNullable<Content>): any {
   if ("stream" in content) return content.stream;
   const { ReadableStream } = streams();
@@ -113,7 +113,7 @@ function concat(pieces: Uint8Array[]): Uint8Array {
   return all;
 }
 
-/** Common part of Request and Response: content that is read once. */
+/** Base of Request and Response: content that can be read once. */
 export class Body {
   #content: Content;
   #stream: any;
@@ -156,7 +156,7 @@ export class Body {
     return readForm(await this.#take(), this.headers.get("content-type") ?? "");
   }
 
-  /** Returns the unread content, for a copy: a stream is divided between the two. */
+  /** Returns the unread content for a copy. A stream is divided between original and copy. */
   _copy(): Content {
     this.#check();
     if (!this.#content || (!this.#stream && "bytes" in this.#content)) return this.#content;
@@ -165,7 +165,7 @@ export class Body {
     this.#stream = mine;
     return { stream: other };
   }
-  /** Returns the content for sending; it counts as read. */
+  /** Returns the content for sending, and marks it as read. */
   _send(): Content {
     this.#check();
     this.#used = this.#content !== undefined;
@@ -200,7 +200,7 @@ async function readAll(stream: any): Promise<Uint8Array> {
   }
 }
 
-/** Returns a chunk of a body stream; only bytes are allowed. */
+/** Returns a chunk of a body stream, which must be bytes. */
 export function chunkBytes(chunk: unknown): Uint8Array {
   if (chunk instanceof Uint8Array) return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
   if (chunk instanceof ArrayBuffer || ArrayBuffer.isView(chunk)) return viewOf(chunk);

@@ -2,15 +2,15 @@
  * `pi:web/fetch/failure`: the cause of a failed request, in the form of Node's fetch.
  *
  * The rejection is a TypeError `fetch failed`; its cause distinguishes an unknown name (`ENOTFOUND`), a closed port
- * (`ECONNREFUSED`), a connection that ended early (`UND_ERR_SOCKET`) and one that was never established. A refusal of the gate is
- * unchanged: it names the missing grant.
+ * (`ECONNREFUSED`), a connection that ended early (`UND_ERR_SOCKET`) and a failed connection. A refusal by the gate is
+ * passed on unchanged: it names the missing grant.
  */
 
 import { importSync } from "pi:engine";
 import { HostcallError } from "pi:hostcall";
 import { URL } from "pi:web/url";
 
-/** System errors of establishing a connection. */
+/** System errors that can occur while connecting. */
 const CONNECTING = ["ENOTFOUND", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EACCES", "ECONNABORTED"];
 
 class SocketError extends Error {
@@ -24,10 +24,10 @@ class ConnectTimeoutError extends Error {
 }
 
 function wordsOf(errno: string, failure: HostcallError): Error {
-  // A body that cannot be decoded has zlib's message.
+  // For a body that cannot be decoded, uses zlib's message.
   const { words, number } = failure.details;
   if (words !== undefined) return Object.assign(new Error(words), number === undefined ? {} : { errno: number, code: errno });
-  // The host's own limit: its message has the size.
+  // The host's own limit, whose message contains the size.
   if (errno === "EFBIG") return failure;
   if (errno === "EREDIRECT") return new Error("unexpected redirect");
   if (errno === "ETOOMANYREDIRECTS") return new Error("redirect count exceeded");

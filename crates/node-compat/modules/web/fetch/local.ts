@@ -21,7 +21,7 @@ export interface Local {
   bytes: Uint8Array;
 }
 
-/** Decodes `%` escapes; other characters are unchanged. */
+/** Decodes `%` escapes. Other characters stay unchanged. */
 function percentDecoded(text: string): Uint8Array {
   const bytes = encodeUtf8(text);
   const found: number[] = [];
@@ -35,7 +35,7 @@ function percentDecoded(text: string): Uint8Array {
   return Uint8Array.from(found);
 }
 
-/** Returns the content of a `data:` URL; undefined when it has no comma or invalid base64. */
+/** Returns the content of a `data:` URL; undefined if it has no comma, or invalid Base64. */
 function dataOf(href: string): Local | undefined {
   const [, head, body] = /^data:([^,]*),([^#]*)/.exec(href) ?? [];
   if (head === undefined || body === undefined) return undefined;
@@ -53,7 +53,7 @@ function dataOf(href: string): Local | undefined {
   }
 }
 
-/** Returns the content of a URL without a server: that of a `data:` one, or the error; undefined for http(s). */
+/** Returns the content of a `data:` URL, or the error for another URL without a server; undefined for http(s). */
 export function localAnswer(href: string): Local | Error | undefined {
   const scheme = href.slice(0, href.indexOf(":") + 1);
   if (scheme === "http:" || scheme === "https:") return undefined;

@@ -1,5 +1,5 @@
 /**
- * `pi:web/intl/date`: dates and times in American English, in any time zone (`pi:web/intl/zone`); all-numeric ones in the order
+ * `pi:web/intl/date`: dates and times in American English, in any time zone (`pi:web/intl/zone`); numeric dates have the order
  * of their locale (`pi:web/intl/order`).
  */
 
@@ -12,7 +12,7 @@ export type Part = { type: string; value: string };
 
 const WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
-/** The separator of a time and AM or PM: V8 keeps the plain space of older data, in whole texts only. */
+/** The separator between a time and AM or PM. In whole texts, V8 uses the plain space of older data. */
 const SPACE = " ";
 const NARROW_SPACE = "\u202f";
 
@@ -39,7 +39,7 @@ const ALLOWED: Record<string, string[]> = {
 };
 const ERAS: Record<string, [string, string]> = { long: ["Anno Domini", "Before Christ"], short: ["AD", "BC"], narrow: ["A", "B"] };
 
-/** Default fields of a formatter, and of a date's three methods. */
+/** Default fields of a formatter and of the three methods of Date. */
 type Wanted = "any" | "all" | "date" | "time";
 
 export class DateTimeFormat {
@@ -48,7 +48,7 @@ export class DateTimeFormat {
   #order: Order;
   #styles: { dateStyle?: string; timeStyle?: string };
 
-  /** `wanted`: a date's own methods add their default fields unless such a field is named. */
+  /** `wanted`: default fields, which a method of Date adds unless the options name such a field. */
   constructor(locales: unknown = undefined, options: any = {}, wanted: Wanted = "any") {
     const given = { ...(options ?? {}) };
     this.#order = orderOf(canonicalList(locales));
@@ -101,13 +101,13 @@ export class DateTimeFormat {
     if (time.length === 0) return day;
     const { dateStyle, timeStyle } = this.#styles;
     const wordy = dateStyle ? (dateStyle === "full" || dateStyle === "long") && timeStyle : this.#options.month === "long";
-    // "Tue 3 PM", and yet "Tue, 15".
+    // V8 formats "Tue 3 PM", but "Tue, 15".
     const isWeekday = day.length === 1 && day[0]!.type === "weekday" && time.length > 1 && time.some((part) => part.type === "dayPeriod");
     const join = wordy ? " at " : isWeekday ? " " : this.#isNumeric() ? this.#order.join : ", ";
     return [...day, { type: "literal", value: join }, ...time];
   }
 
-  /** `moment` holds the local time in its UTC fields. */
+  /** Reads a field of `moment`, whose UTC fields contain the local time. */
   #read(moment: Date, what: "FullYear" | "Month" | "Date" | "Day" | "Hours" | "Minutes" | "Seconds" | "Milliseconds"): number {
     return moment[`getUTC${what}`]();
   }
@@ -118,7 +118,7 @@ export class DateTimeFormat {
     return weekday === undefined && (month === undefined || month === "numeric" || month === "2-digit");
   }
 
-  /** Formats a numeric date, in the order of the locale. */
+  /** Formats a numeric date in the locale's order. */
   #numbers(moment: Date): Part[] {
     const { year, month, day } = this.#options;
     const { fields, between, padded, shortYear } = this.#order;
@@ -174,7 +174,7 @@ export class DateTimeFormat {
     return out.length === 0 ? era.slice(1) : [...out, ...era];
   }
 
-  /** Years count from the beginning of their era. */
+  /** Returns the year of the era. */
   #yearOf(moment: Date): number {
     const year = this.#read(moment, "FullYear");
     return year > 0 ? year : 1 - year;
@@ -184,7 +184,7 @@ export class DateTimeFormat {
     return names ? [{ type: "literal", value: " " }, { type: "era", value: names[this.#read(moment, "FullYear") > 0 ? 0 : 1] }] : [];
   }
 
-  /** Returns the day period for a clock of twelve hours. */
+  /** Returns the day period for a 12-hour clock. */
   #partOfDay(hours: number, minutes: number, form: string): string {
     if (hours < 12) return "in the morning";
     const { minute, second } = this.#options;

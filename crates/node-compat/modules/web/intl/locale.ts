@@ -10,14 +10,14 @@ export interface Tag {
   script: string | undefined;
   region: string | undefined;
   variants: string[];
-  /** Extensions by singleton; the keywords of `u` are in `keywords`. */
+  /** Extensions by singleton, except the keywords of `u`, which are in `keywords`. */
   extensions: [string, string][];
   attributes: string[];
   keywords: [string, string][];
   own: string;
 }
 
-/** Parses a tag, with each part in canonical case. */
+/** Parses a tag, and converts each part to canonical case. */
 export function parse(tag: string): Tag | undefined {
   const groups = TAG.exec(tag)?.groups;
   if (!groups) return undefined;
@@ -74,7 +74,7 @@ export function canonicalList(locales: unknown): string[] {
   return [...new Set(list)];
 }
 
-/** Returns an option with one of a few values. */
+/** Returns an option that must have one of the allowed values. */
 export function option(formatter: string, options: any, name: string, allowed: readonly unknown[], usual?: string): string | undefined {
   const value = options?.[name];
   if (value === undefined) return usual;
@@ -83,7 +83,7 @@ export function option(formatter: string, options: any, name: string, allowed: r
   return text;
 }
 
-/** Likely script and region of a language. */
+/** Likely script and region of each language. */
 const LIKELY =
   "aaLatnET abCyrlGE aeAvstIR afLatnZA akLatnGH amEthiET anLatnES arArabEG asBengIN avCyrlRU ayLatnBO azLatnAZ baCyrlRU beCyrlBY bgCyrlBG " +
   "biLatnVU bmLatnML bnBengBD boTibtCN brLatnFR bsLatnBA caLatnES ceCyrlRU chLatnGU coLatnFR crCansCA csLatnCZ cuCyrlRU cvCyrlRU cyLatnGB " +

@@ -94,7 +94,7 @@ const FIELDS: Record<string, string> = {
   minute: "minute", second: "second", timeZoneName: "time zone",
 };
 
-/** Valid codes of each type, and the names. */
+/** For each type, the pattern of valid codes, and the names. */
 const KINDS: Record<string, [RegExp, Record<string, string>]> = {
   region: [/^(?:[a-z]{2}|\d{3})$/i, REGIONS],
   script: [/^[a-z]{4}$/i, SCRIPTS],

@@ -1,13 +1,13 @@
 /**
  * `pi:web/intl/number`: numbers in American English, whatever the requested locale.
  *
- * Rounding works on the shortest decimal form of a number, half away from zero unless asked otherwise, as ICU does; so
+ * Rounding works on the shortest decimal form of a number, half away from zero by default, as in ICU; so
  * 1.005 with two digits is 1.01.
  */
 
 import { canonicalList, option } from "pi:web/intl/locale";
 
-/** Digits without a point, and the position of the point: 12.5 is `{digits: "125", point: 2}`. */
+/** Digits without a decimal point, and the position of the point: 12.5 is `{digits: "125", point: 2}`. */
 interface Decimal {
   negative: boolean;
   digits: string;
@@ -40,7 +40,7 @@ const ROUNDING: Record<string, (negative: boolean, half: number, odd: boolean) =
   halfEven: (_, half, odd) => half > 0 || (half === 0 && odd),
 };
 
-/** Keeps `count` digits (of `digits`, from the left), in steps of `increment` of the last. */
+/** Keeps `count` digits of `digits`, from the left, in steps of `increment` in the last digit. */
 function rounded(decimal: Decimal, count: number, mode: string, increment = 1): Decimal {
   if (increment === 1 && count >= decimal.digits.length) return decimal;
   const scale = 10n ** BigInt(Math.max(0, decimal.digits.length - count));
@@ -106,7 +106,7 @@ const NAMES: Record<string, [string, string]> = {
   USD: ["US dollar", "US dollars"], UYU: ["Uruguayan peso", "Uruguayan pesos"], VND: ["Vietnamese dong", "Vietnamese dong"],
   ZAR: ["South African rand", "South African rand"],
 };
-/** Narrow symbols, where they differ from the short ones. */
+/** Narrow currency symbols, where they differ from the short ones. */
 const NARROW: Record<string, string> = {
   ARS: "$", AUD: "$", BDT: "৳", BRL: "R$", CAD: "$", CLP: "$", CNY: "¥", COP: "$", CZK: "Kč", DKK: "kr", EGP: "E£",
   EUR: "€", GBP: "£", GEL: "₾", GHS: "GH₵", HKD: "$", HUF: "Ft", IDR: "Rp", ILS: "₪", INR: "₹", ISK: "kr", JPY: "¥",
@@ -142,7 +142,7 @@ const UNITS: Record<string, [string, string, string, string, string]> = {
   terabit: [" Tb", " Tb", "Tb", " terabit", " terabits"], terabyte: [" TB", " TB", "TB", " terabyte", " terabytes"],
   week: [" wk", " wks", "w", " week", " weeks"], yard: [" yd", " yd", "yd", " yard", " yards"], year: [" yr", " yrs", "y", " year", " years"],
 };
-/** The form after `per`, where it differs from the short form. */
+/** Form of a unit after `per`, where it differs from the short form. */
 const PER: Record<string, string> = { day: "d", gallon: "gal US", hour: "h", month: "m", second: "s", week: "w", year: "y" };
 
 export type Part = { type: string; value: string };
@@ -223,7 +223,7 @@ export class NumberFormat {
   }
 
   formatToParts(given: number | bigint | string): Part[] {
-    // A string is a number of any length.
+    // A string can represent a number of any length.
     const isExact = typeof given === "string" && /^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d{1,3})?\s*$/i.test(given);
     const value = typeof given === "bigint" ? given : Number(given);
     const settings = this.#settings;

@@ -1,22 +1,22 @@
 /**
  * `pi:web/intl/order`: the order and separators of numeric dates by locale.
  *
- * Text is American English everywhere (`pi:web/intl/date`). But extensions name a locale for its numbers: `sv-SE` and `en-CA` to
- * write ISO dates, `en-GB` for a clock of 24 hours. This module has their data.
+ * All text is American English (`pi:web/intl/date`). But extensions select a locale for its numbers: `sv-SE` and `en-CA` to
+ * write ISO dates, `en-GB` for a 24-hour clock. This module has the data of these locales.
  */
 
 export interface Order {
-  /** `y`, `m` and `d`, in their order. */
+  /** `y`, `m` and `d`, in the order of the locale. */
   fields: string;
   between: string;
   /** Whether day and month always have two digits next to a year. */
   padded: boolean;
   /** Form of the year in the short style, in which day and month have two digits. */
   shortYear: "numeric" | "2-digit";
-  /** Separator of date and time. */
+  /** Separator between date and time. */
   join: string;
   hours: "h12" | "h23";
-  /** Names of the halves of the day. */
+  /** Names for AM and PM. */
   halves: [string, string];
 }
 
@@ -29,7 +29,7 @@ const ORDERS: Record<string, Order> = {
   sv: { ...american, fields: "ymd", between: "-", padded: true, join: " ", hours: "h23", halves: ["fm", "em"] },
 };
 
-/** Returns the data of the first known locale, by its region or its language; otherwise the American one. */
+/** Returns the data of the first known locale, by its region or language; by default, American data. */
 export function orderOf(locales: unknown): Order {
   for (const locale of ([] as unknown[]).concat(locales ?? [])) {
     const name = String(locale);

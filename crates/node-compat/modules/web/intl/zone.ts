@@ -1,8 +1,8 @@
 /**
- * `pi:web/intl/zone`: local times of zones, and their American English names.
+ * `pi:web/intl/zone`: local times in time zones, and the American English names of zones.
  *
- * The tables are the program's own (`pi:engine` `timeZone`), so that a zone is the same on every machine. Without a name a zone
- * is the process's local one, which `Date` reads from the system.
+ * The program contains the tables (`pi:engine` `timeZone`), so that a zone is the same on every machine. Without a name, a zone
+ * is the process's local zone, which `Date` reads from the system.
  */
 
 import { facts, timeZone } from "pi:engine";
@@ -11,7 +11,7 @@ import { facts, timeZone } from "pi:engine";
 const AMERICAN = /^(?:America|US|Pacific\/Honolulu$|[CEMP]ST|EST5EDT|CST6CDT|MST7MDT|PST8PDT)/;
 const SHORT = /^(?:AK|[CEMPH])[SD]T$/;
 
-/** Long names by the tables' abbreviation; ambiguous ones include the place. */
+/** Long names by the abbreviation in the tables; ambiguous abbreviations include the place. */
 const LONG: Record<string, string> = {
   EST: "Eastern Standard Time", EDT: "Eastern Daylight Time", CST: "Central Standard Time", CDT: "Central Daylight Time",
   MST: "Mountain Standard Time", MDT: "Mountain Daylight Time", PST: "Pacific Standard Time", PDT: "Pacific Daylight Time",
@@ -40,7 +40,7 @@ function offsetText(seconds: number, isLong: boolean): string {
 export class Zone {
   readonly name: string;
   readonly #isUtc: boolean;
-  /** Without a table the system provides the local time; seconds, where the name is an offset. */
+  /** Offset in seconds if the name is an offset; `local` if the system provides the local time, without a table. */
   readonly #fixed: number | "local" | undefined;
 
   constructor(given?: unknown) {
@@ -63,12 +63,12 @@ export class Zone {
     return timeZone(this.name, moment.getTime())!;
   }
 
-  /** Returns the local time, as a date whose UTC fields show it. */
+  /** Returns the local time as a date whose UTC fields contain it. */
   wall(moment: Date): Date {
     return new Date(moment.getTime() + this.#at(moment).offset * 1000);
   }
 
-  /** `timeZoneName` of a format: `short`, `long`, `shortOffset`, `longOffset`, `shortGeneric`, `longGeneric`. */
+  /** Returns the name for a `timeZoneName`: `short`, `long`, `shortOffset`, `longOffset`, `shortGeneric`, `longGeneric`. */
   nameAt(moment: Date, form: string): string {
     const { offset, abbreviation } = this.#at(moment);
     if (form === "shortOffset" || form === "longOffset") return offsetText(offset, form === "longOffset");

@@ -1,6 +1,6 @@
-/** `pi:web/streams/queue`: shared parts of the stream classes: queues with sizes, strategies, deferred promises. */
+/** `pi:web/streams/queue`: parts that stream classes share: queues with sizes, strategies, deferred promises. */
 
-/** The state of a stream class's instance; other modules of the standard reach it by this key. */
+/** Key under which an instance of a stream class stores its state, for other modules of the standard. */
 export const STATE: unique symbol = Symbol("state");
 
 export const INSPECT = Symbol.for("nodejs.util.inspect.custom");
@@ -27,7 +27,7 @@ export function handled<T>(promise: Promise<T>): Promise<T> {
   return promise;
 }
 
-/** Calls a function of the user; an exception becomes a rejection. */
+/** Calls a function of the user. An exception becomes a rejection. */
 export function attempt<T>(call: () => T | PromiseLike<T>): Promise<T> {
   try {
     return Promise.resolve(call());
@@ -62,7 +62,7 @@ export function coded(Type: new (message: string) => Error, code: string, messag
 export const invalidState = (message: string): Error => coded(TypeError, "ERR_INVALID_STATE", `Invalid state: ${message}`);
 export const illegalConstructor = (): Error => coded(TypeError, "ERR_ILLEGAL_CONSTRUCTOR", "Illegal constructor");
 
-/** Chunks with their sizes. */
+/** A queue of chunks with sizes. */
 export class SizedQueue<T> {
   items: { value: T; size: number }[] = [];
   total = 0;

@@ -1,8 +1,8 @@
 /**
  * `pi:web/streams/readable`: ReadableStream, its controllers and readers, tee and pipeTo.
  *
- * A byte stream (`type: "bytes"`) differs in what its controller takes and in that a BYOB reader fills the
- * caller's own view; everything else is the same queue.
+ * In a byte stream (`type: "bytes"`), the controller takes byte views, and a BYOB reader fills the
+ * caller's own view; in other respects it is the same queue.
  */
 
 import type { AbortSignal } from "pi:web/abort";
@@ -23,7 +23,7 @@ export interface Source {
 }
 
 interface Request {
-  /** A BYOB read: the target of the bytes. */
+  /** The view to fill, for a BYOB read. */
   view?: Uint8Array | undefined;
   Type?: any;
   filled: number;
@@ -103,7 +103,7 @@ class State {
     this.pullIfNeeded();
   }
 
-  /** Answers pending reads from the queue. */
+  /** Completes pending reads from the queue. */
   serve(): void {
     while (this.requests.length > 0 && this.queue.items.length > 0) {
       const request = this.requests[0]!;
@@ -217,7 +217,7 @@ export class ReadableStream {
     );
   }
 
-  /** Returns a stream of an iterable's items. */
+  /** Returns a stream of the items in an iterable. */
   static from(iterable: any): ReadableStream {
     const isAsync = typeof iterable?.[Symbol.asyncIterator] === "function";
     if (!isAsync && typeof iterable?.[Symbol.iterator] !== "function") throw coded(TypeError, "ERR_ARG_NOT_ITERABLE", `${String(iterable)} must be iterable`);
@@ -523,7 +523,7 @@ function tee(stream: ReadableStream): [ReadableStream, ReadableStream] {
         void pull();
       }
     } catch {
-      // The reader's `closed` notifies both branches.
+      // The reader's `closed` promise notifies both branches.
       reading = false;
     }
   };
@@ -561,7 +561,7 @@ interface PipeOptions {
   signal?: AbortSignal;
 }
 
-/** Reads and writes until one side is over, then settles the other as the options say. */
+/** Reads and writes until one side ends, then closes or aborts the other side according to the options. */
 async function pipe(source: ReadableStream, target: WritableStream, options: PipeOptions): Promise<void> {
   const { preventClose, preventAbort, preventCancel, signal } = options ?? {};
   const reader = new ReadableStreamDefaultReader(source);
@@ -613,7 +613,7 @@ async function pipe(source: ReadableStream, target: WritableStream, options: Pip
         if (result && !result.done) writing = handled(writer.write(result.value));
       }
     } catch {
-      // The states at the top of the loop show the failure.
+      // The states at the top of the loop contain the failure.
     }
   }
 }

@@ -1,4 +1,4 @@
-/** `pi:web/streams/text`: streaming encoder and decoder of text. */
+/** `pi:web/streams/text`: streaming text encoder and decoder. */
 
 import { TextDecoder, TextEncoder } from "pi:web/encoding";
 import { TransformStream } from "pi:web/streams/transform";
@@ -13,7 +13,7 @@ export class TextEncoderStream {
       transform(chunk, controller) {
         let text = high + String(chunk);
         high = "";
-        // A high surrogate waits for its low one.
+        // Keeps a high surrogate until its low surrogate arrives.
         if (/[\ud800-\udbff]$/.test(text)) {
           high = text.slice(-1);
           text = text.slice(0, -1);

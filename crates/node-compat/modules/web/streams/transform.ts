@@ -1,4 +1,4 @@
-/** `pi:web/streams/transform`: TransformStream: chunks written to one side are transformed and read from the other. */
+/** `pi:web/streams/transform`: TransformStream, which transforms chunks written to one side and returns them at the other. */
 
 import { STATE, INSPECT, attempt, deferred, handled, illegalConstructor } from "pi:web/streams/queue";
 import type { Deferred, Strategy } from "pi:web/streams/queue";

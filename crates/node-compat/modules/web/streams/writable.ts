@@ -1,8 +1,8 @@
 /**
  * `pi:web/streams/writable`: WritableStream, its controller and its writer.
  *
- * One write is in flight at a time; the rest wait in the controller's queue. An error first makes the stream *erroring*, until
- * the pending operation has ended, and then *errored*.
+ * One write is in flight at a time; others wait in the controller's queue. An error first makes the stream *erroring*, until
+ * the pending operation ends, and then *errored*.
  */
 
 import { AbortController } from "pi:web/abort";
