@@ -17,7 +17,7 @@ impl UserCommands {
         self.session.agent.control().known()
     }
 
-    /// Returns the providers for which a key can be stored, those of extensions first.
+    /// Returns the providers for which a key can be stored, those that extensions registered first.
     pub(super) fn accounts(&self) -> Vec<PickerItem> {
         let Some(known) = self.known() else { return Vec::new() };
         let of_extension = |account: Account| {
@@ -35,7 +35,7 @@ impl UserCommands {
             PickerItem { label: known.display_name(&provider), detail: format!("{provider} {detail}"), value: provider }
         };
         let own = self.session.agent.accounts().into_iter().map(of_extension);
-        // Providers without a client here are omitted.
+        // Omits providers for which this program has no client.
         let own_of_pi = known.providers().into_iter().filter(|provider| has_client(&known.models(provider)));
         own.chain(own_of_pi.map(item)).collect()
     }
@@ -87,7 +87,7 @@ impl UserCommands {
         self.session.agent.accounts().into_iter().find(|account| account.provider == provider)
     }
 
-    /// Runs the login of an extension.
+    /// Runs the login that an extension implements.
     async fn log_in(&self, account: Account) {
         match self.session.agent.log_in(&account.provider).await {
             Ok(()) => {
@@ -98,7 +98,7 @@ impl UserCommands {
         }
     }
 
-    /// Stores the key that was typed.
+    /// Stores the key that the user typed.
     pub(super) async fn store_key(&self, provider: &str, key: &str) {
         let Some(known) = self.known() else { return };
         let account = self.account(provider);
@@ -113,7 +113,7 @@ impl UserCommands {
         self.take_first_model(provider).await;
     }
 
-    /// Chooses a model of this provider when the session has none.
+    /// Selects a model of this provider if the session has none.
     async fn take_first_model(&self, provider: &str) {
         let agent = &self.session.agent;
         if agent.control().model().is_some_and(|model| model.is_unknown()) {

@@ -6,15 +6,15 @@ use pijs_protocol::guard;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Shown bytes of an extension's message.
+/// Maximum number of bytes shown of an extension's message.
 pub(super) const MESSAGE: usize = 64 << 10;
-/// Shown bytes of replies, results and prompts.
+/// Maximum number of bytes shown of replies, results and prompts.
 pub(super) const TEXT: usize = 512 << 10;
 
-/// Bytes of a line or a name: more than the width of a screen.
+/// Maximum number of bytes of a line or a name: more than the width of any screen.
 pub(super) const LONGEST_LINE: usize = 16 << 10;
 
-/// Returns the beginning of a text that is stored for the screen, to bound memory.
+/// Returns the beginning of a text that is stored for display, to limit memory.
 pub(super) fn clipped(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }

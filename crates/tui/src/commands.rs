@@ -52,7 +52,7 @@ pub(super) const OWN: [(&str, &str); 24] = [
 /// Commands of [`OWN`] that access the user's files and credentials outside of the session.
 const REACHING: [&str; 3] = ["export", "import", "logout"];
 
-/// Commands of pi that do not exist here, with an alternative.
+/// Commands of pi that do not exist here, each with an alternative.
 const ELSEWHERE: [(&str, &str); 3] = [
     ("share", "PiJS does not upload sessions; export one with /export FILE.md and share the file"),
     ("bug", "PiJS does not send reports; export the session with /export FILE.jsonl and attach it to yours"),
@@ -96,7 +96,7 @@ pub(super) struct UserCommands {
     /// Running shell commands by number.
     shells: RefCell<BTreeMap<u64, CancellationToken>>,
     shell: Cell<u64>,
-    /// A message that resembles a command and is none; entering it again sends it to the model.
+    /// A message that resembles a command but is not one. Entering it again sends it to the model.
     held_back: RefCell<Option<String>>,
 }
 
@@ -146,7 +146,7 @@ impl UserCommands {
         });
     }
 
-    /// Runs the prompts of the command line, one after the other.
+    /// Runs the prompts of the command line, one after another.
     pub(super) fn begin(self: &Rc<Self>, prompts: Vec<Content>) {
         let commands = Rc::clone(self);
         tokio::task::spawn_local(async move {
@@ -207,7 +207,7 @@ impl UserCommands {
         self.session.agent.abort_retry();
         let waiting = self.take_waiting();
         self.session.agent.control().abort();
-        // Commands and hooks outside of a run end as well.
+        // Commands and hooks outside of a run stop as well.
         self.session.host.limit_waits_after_abort();
         self.put_into_editor(&waiting);
         if !waiting.is_empty() {
@@ -238,8 +238,8 @@ impl UserCommands {
         work.into_iter().for_each(|work| self.screen.ask(work));
     }
 
-    /// Returns the commands most similar to a name, formatted for a message: built-in ones and those of extensions, skills and
-    /// prompts.
+    /// Returns the commands most similar to a name, formatted for a message. Includes built-in commands and those of extensions,
+    /// skills and prompts.
     fn similar_commands(&self, name: &str) -> Option<String> {
         let offered = self.session.host.state().get("commands").unwrap_or_default();
         let offered = offered.as_array().into_iter().flatten().filter_map(|command| command["name"].as_str());
@@ -281,7 +281,7 @@ impl UserCommands {
                 && let Some(meant) = self.similar_commands(name)
                 && self.held_back.replace(Some(trimmed.to_owned())).as_deref() != Some(trimmed)
             {
-                // The editor stays empty for the correction; the history contains the typed text.
+                // The editor stays empty for the correction. The history has the typed text.
                 return self.inform(&format!(
                     "no command /{name}; did you mean {meant}? To send it as a message: Up, then Enter"
                 ));
@@ -481,7 +481,7 @@ impl UserCommands {
         self.session.host.commands().iter().any(|command| command.invocation == name)
     }
 
-    /// Runs `!command`, or `!!command`, which is hidden from the model.
+    /// Runs `!command`, or `!!command`, whose output is hidden from the model.
     async fn bash(&self, command: &str) {
         let (command, is_excluded) = match command.strip_prefix('!') {
             Some(command) => (command.trim(), true),

@@ -14,19 +14,20 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
-/// Suggestions shown at a time, and kept.
+/// Maximum number of suggestions shown at a time.
 const SHOWN: usize = 5;
+/// Maximum number of suggestions kept.
 const MOST: usize = 200;
-/// Bytes of kept suggestions.
+/// Maximum size of the kept suggestions in bytes.
 const LARGEST: usize = 4 << 20;
-/// Concurrent completion requests of an extension.
+/// Maximum number of concurrent completion requests of an extension.
 const MAX_SUGGESTIONS: usize = 256;
 
 /// A completion provider of an extension.
 #[derive(Debug, Clone)]
 pub(super) struct CompletionProvider {
     pub(super) id: ComponentId,
-    /// Characters that trigger a request to it.
+    /// Characters that trigger a request to the provider.
     pub(super) triggers: Vec<String>,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct Popup {
 }
 
 impl Popup {
-    /// Returns whether the command name at the start of the text is being completed.
+    /// Returns whether the suggestions complete the command name at the start of the text.
     fn is_of_command(&self) -> bool {
         self.prefix.starts_with('/') && self.request.line == 0 && self.request.head() == self.prefix
     }
@@ -117,7 +118,7 @@ impl CompletionState {
         self.providers.retain(|provider| !is_gone(&provider.id.0));
     }
 
-    /// Requests suggestions when the user asks for them, and at positions with completable text.
+    /// Requests suggestions if the user asks for them (`force`), or at positions with completable text.
     pub(super) fn complete(&mut self, field: &TextField, force: bool) -> Vec<UiTask> {
         // Called for each key, so the text is copied only when a request is made.
         let head = &field.text()[..field.at()];
@@ -134,7 +135,7 @@ impl CompletionState {
         Vec::new()
     }
 
-    /// Shows suggestions. A single one that was requested with Tab is inserted at once.
+    /// Shows suggestions. If Tab requested them and there is only one, it is inserted at once.
     pub(super) fn take_suggestions(
         &mut self,
         request: CompletionRequest,
@@ -169,7 +170,7 @@ impl CompletionState {
         if is_single { self.accept(field) } else { Vec::new() }
     }
 
-    /// Handles a key for the list; `None` when it is for the editor.
+    /// Handles a key for the list; `None` if the key is for the editor.
     pub(super) fn popup_key(&mut self, name: &str, field: &mut TextField) -> Option<Vec<UiTask>> {
         let popup = self.popup.as_mut()?;
         let count = popup.items.len();
@@ -187,7 +188,7 @@ impl CompletionState {
                 let is_command = self.popup.as_ref().is_some_and(Popup::is_of_command);
                 let before = field.text().trim_end().to_owned();
                 let work = self.accept(field);
-                // The name of a command without arguments is submitted at once, and so is complete text.
+                // A command name without arguments is submitted at once, as is a complete text.
                 let is_whole = field.text().trim_end() == before;
                 return if work.is_empty() && (is_command || is_whole) { None } else { Some(work) };
             }
@@ -227,7 +228,7 @@ impl CompletionState {
             let begins = |text: &str| text.trim_start().chars().next().filter(|first| matches!(first, '!' | '/'));
             let was = begins(editor.field.text());
             editor.field.put(&lines.join("\n"), before + byte_of(lines[line], col));
-            // Keys wait for the insertion, so typed-ahead keys do not submit a command that the user did not type.
+            // Keys wait for the insertion, so that typed-ahead keys do not submit a command that the user did not type.
             let is = begins(editor.field.text());
             if let Some(by) = self.providers.last().map(|provider| provider.id.0.clone()) {
                 match is {
@@ -248,7 +249,7 @@ fn is_about(field: &TextField, request: &CompletionRequest) -> bool {
     request_of(field, request.force) == *request
 }
 
-/// Replaces the prefix before the cursor by an item, as pi does.
+/// Replaces the prefix before the cursor by an item, like pi.
 pub(super) fn insert(field: &mut TextField, request: &CompletionRequest, item: &Value, prefix: &str) {
     if !is_about(field, request) {
         return;
@@ -269,7 +270,7 @@ pub(super) fn insert(field: &mut TextField, request: &CompletionRequest, item: &
     field.put(&lines.join("\n"), col.0 + col.1);
 }
 
-/// Returns the index of the exact match, or else of the first item with the prefix.
+/// Returns the index of the exact match, or otherwise of the first item that starts with the prefix.
 fn best(items: &[Value], prefix: &str) -> usize {
     let typed = prefix.trim_start_matches(['/', '@']);
     let value = |item: &Value| item["value"].as_str().unwrap_or_default().trim_start_matches(['/', '@']).to_owned();

@@ -1,4 +1,4 @@
-//! A position in the editor's text, in the coordinates of extensions.
+//! Converts positions in the editor's text to the coordinates of extensions.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ impl CompletionRequest {
         Self { lines: text.split('\n').map(str::to_owned).collect(), line, col, force }
     }
 
-    /// Parses the request of an extension; `None` when the position is invalid.
+    /// Parses the request of an extension; `None` if the position is invalid.
     pub(super) fn read(params: &serde_json::Map<String, Value>) -> Option<Self> {
         let number = |key: &str| usize::try_from(params.get(key)?.as_u64()?).ok();
         let lines: Vec<String> =

@@ -1,11 +1,11 @@
 //! Renders components and messages of extensions by calling their realms.
 //!
 //! Components stay in their realm, and the host requests their lines (`pi:pi/components`). The host decides on position, order,
-//! focus and keys, since several extensions share one screen. The editor of an extension gets the keys and returns its text and
-//! the keys of pi that it does not handle. An action is accepted only while the editor handles the user's key for it, and a
-//! submitted line only after Enter, as one that the extension may send by itself (`session.inject`, `session.control` for `/`,
-//! `exec` for `!`). A listener to raw keys gets those of the editor and of its own components. The host reports a component that
-//! throws and removes it.
+//! focus and keys, because several extensions share one screen. The editor of an extension receives the keys, and returns its
+//! text and the keys that it leaves to pi. An action is accepted only while the editor handles the user's key for it. A submitted
+//! line is accepted only after Enter, and only if the extension may send such a line by itself (`session.inject`,
+//! `session.control` for `/`, `exec` for `!`). A listener to raw keys receives the keys of the editor and of its own components.
+//! The host reports a component that throws, and removes it.
 
 use super::clip::clipped;
 use super::input::{self, marked};
@@ -25,13 +25,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Timeout of a listener for one key: far above the time of a working one, and short enough to continue typing with one that
-/// hangs.
+/// Timeout of a listener for one key: far longer than a working listener needs, and short enough to continue typing if one hangs.
 const LISTENER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Longest result of a Markdown transformer in bytes; less of it is shown.
+/// Maximum size in bytes of a Markdown transformer's result; less of it is shown.
 const LONGEST_CHANGED: usize = 4 << 20;
 
-/// Dispatches work to extensions, in order for each one. One that hangs does not block others.
+/// Dispatches work to extensions, in order for each extension. An extension that hangs does not block others.
 #[derive(Clone)]
 pub(super) struct Components(Rc<ComponentHost>);
 
@@ -72,7 +71,7 @@ impl Components {
         }
     }
 
-    /// Passes a key to listeners, one after the other; each sees the result of the previous one.
+    /// Passes a key to listeners, one after another. Each receives the result of the previous one.
     async fn listen(&self, data: String, listeners: Vec<ComponentId>) {
         let mut left = Some(data);
         for (extension, handle) in listeners {
@@ -100,7 +99,7 @@ impl Components {
             });
             sender
         });
-        // A lane lives as long as the session.
+        // The lane exists as long as the session.
         let _ = lane.send(work);
     }
 
@@ -112,7 +111,7 @@ impl Components {
                     request["fresh"] = true.into();
                 }
                 let answer = self.ask(&id, request).await;
-                // Formatted before the screen is locked, since it may be large.
+                // Formatted before the screen is locked, because it may be large.
                 let lines = answer.as_ref().and_then(|answer| Some(picture(answer["lines"].as_array()?, columns)));
                 self.0.screen.change(|view| view.rendered(&id, answer.as_ref(), lines, columns));
             }
@@ -178,7 +177,7 @@ impl Components {
         self.0.screen.change(|view| view.conversation.transcript.drawn(id, drawn));
     }
 
-    /// Passes Markdown through the transformers of extensions, one after the other. A failing one is skipped.
+    /// Passes Markdown through the transformers of extensions, one after another. A transformer that fails is skipped.
     async fn transform(&self, id: u64, pieces: Vec<(Style, String)>, columns: usize) {
         let is_streaming = self.0.screen.read(|view| view.conversation.transcript.is_streaming(id));
         let transformers = Renderer::of_markdown(&self.0.host);
@@ -215,7 +214,7 @@ impl Components {
         [title, result]
     }
 
-    /// Returns the lines of a renderer; `None` without one or when it fails, so that the block's own text is shown, as in pi.
+    /// Returns the lines of a renderer. `None` if there is none or it fails; then the block's own text is shown, as in pi.
     async fn lines(&self, renderer: Option<Renderer>, args: Vec<Value>, width: u32) -> Option<Vec<String>> {
         let drawn = renderer?.draw(&self.0.host, args, width).await.ok()??;
         if drawn["failed"].is_string() {

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub(super) struct ExtensionDialog {
     pub(super) number: u64,
-    /// The extension that opened it.
+    /// Extension that opened the dialog.
     pub(super) extension: ExtensionId,
     /// Stacking order; the highest is on top.
     pub(super) order: u64,
@@ -22,14 +22,14 @@ pub(super) struct ExtensionDialog {
     body: DialogBody,
     /// Approximate memory in bytes.
     pub(super) bytes: usize,
-    /// Time at which it is cancelled automatically, for the countdown.
+    /// Time at which the dialog is cancelled automatically, for the countdown; `None` without a timeout.
     pub(super) deadline: Option<Instant>,
     pub(super) done: Option<oneshot::Sender<Option<Value>>>,
 }
 
 #[derive(Debug)]
 enum DialogBody {
-    /// Options with their values, and the selected one. A confirmation has two.
+    /// Options with their values, and the index of the selected one. A confirmation has two options.
     Choice {
         options: Vec<String>,
         values: Vec<Value>,
@@ -77,12 +77,12 @@ impl ExtensionDialog {
                 is_long: false,
             },
         };
-        // Options are stored twice, as values and as shown.
+        // Each option is stored twice: as a value and as displayed.
         let bytes = 2 * params.values().map(weight).sum::<usize>();
         Self { number, extension, order: 0, title, body, bytes, deadline: None, done: None }
     }
 
-    /// Handles a key. `Some` ends the dialog, with an answer or cancelled.
+    /// Handles a key. `Some` ends the dialog: with an answer, or cancelled if the inner value is `None`.
     pub(super) fn key(&mut self, name: &str, data: &str) -> Option<Option<Value>> {
         if matches!(name, "escape" | "ctrl+c") {
             return Some(if self.confirms() { Some(false.into()) } else { None });

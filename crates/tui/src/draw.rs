@@ -21,10 +21,10 @@ use pijs_protocol::guard;
 use pijs_terminal::layout::{clamp, fit, slice, width, wrap_styled};
 use std::time::Instant;
 
-/// Longest status of an extension in bytes; all share one line.
+/// Maximum length in bytes of an extension's status; all statuses share one line.
 const LONGEST_STATUS: usize = 2 << 10;
 
-/// Returns exactly as many lines as the screen has rows, and the rendering requests for extensions.
+/// Returns exactly as many lines as the screen has rows, and the render requests for extensions.
 pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<UiTask>) {
     let (columns, rows) = view.size;
     let mut work = Vec::new();
@@ -75,7 +75,7 @@ pub(super) fn frame(view: &mut View, now: Instant) -> (Vec<String>, Vec<UiTask>)
     (lines, work)
 }
 
-/// Returns the last picture of a component. When it has another width or has changed, requests a new one.
+/// Returns the last picture of a component. If its width has changed or it is outdated, requests a new one.
 fn component(view: &mut View, id: &ComponentId, columns: usize, work: &mut Vec<UiTask>) -> Vec<String> {
     let focused = match view.layers.focused() {
         None => view.editor.replacement_id() == Some(id),
@@ -108,7 +108,7 @@ fn widgets(view: &mut View, columns: usize, is_below: bool, work: &mut Vec<UiTas
     for widget in shown() {
         let from = here;
         here += count(&widget.content);
-        // Widgets above the editor show their last lines, those below their first.
+        // If there are too many lines, widgets above the editor show their last lines, and widgets below it their first.
         let is_seen = |line: usize| if is_below { line < rows } else { line + rows >= all };
         match &widget.content {
             WidgetContent::Lines(text) => {
@@ -147,7 +147,7 @@ fn middle(view: &View, columns: usize, now: Instant) -> Vec<String> {
 fn lower(view: &mut View, columns: usize, rows: usize, now: Instant, work: &mut Vec<UiTask>) -> Vec<String> {
     let mut below = widgets(view, columns, true, work);
     below.extend(footer(view, columns, work));
-    // The editor has precedence when there is little space.
+    // If there is little space, the editor has precedence.
     below.truncate(rows / 2);
     let room = rows - below.len();
     let mut lines = match view.layers.in_place_of_editor() {
@@ -189,7 +189,7 @@ fn footer(view: &mut View, columns: usize, work: &mut Vec<UiTask>) -> Vec<String
             let gap = if statuses.is_empty() { "" } else { "  " };
             statuses =
                 format!("{statuses}{gap}{}", clamp(&pijs_terminal::line(clipped(text, LONGEST_STATUS)), columns));
-            // Statuses beyond the width are invisible.
+            // Further statuses would be beyond the width and so invisible.
             if width(&statuses) > columns {
                 break;
             }
@@ -214,7 +214,7 @@ fn overlays(view: &mut View, lines: &mut [String], work: &mut Vec<UiTask>) {
     floating.sort_by_key(|(order, ..)| *order);
     for (_, id, overlay, is_out) in floating {
         let width = overlay.width(columns);
-        // A hidden overlay is rendered as well, since its visibility may have changed.
+        // A hidden overlay is rendered as well, because its visibility may have changed.
         let drawn = component(view, &id, width, work);
         let (top, left, height) = overlay.place((columns, lines.len()), (width, drawn.len()));
         if let Some(custom) = view.layers.custom(&id) {
@@ -235,7 +235,7 @@ fn overlays(view: &mut View, lines: &mut [String], work: &mut Vec<UiTask>) {
     }
 }
 
-/// Returns the last row, in which no extension draws: the open prompt, the focused component, and the model.
+/// Returns the last row, which no extension can draw: the open prompt, the focused component, and the model.
 fn row(view: &View, columns: usize, asks: bool) -> String {
     let name = |extension: &pijs_protocol::ExtensionId| pijs_terminal::line(extension.as_str());
     let left = match (view.layers.prompts.front(), view.layers.focused_component()) {
@@ -256,7 +256,7 @@ fn row(view: &View, columns: usize, asks: bool) -> String {
     format!("\u{1b}[{style}m{left}{right}\u{1b}[0m")
 }
 
-/// Returns the lines that remain on the main screen after the session.
+/// Returns at most `most` lines that remain on the main screen after the session.
 pub(super) fn farewell(view: &mut View, most: usize) -> Vec<String> {
     view.conversation.transcript.tail(&[], view.size.0, most, 0, false).0
 }
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The size of a frame depends on the screen, not on the number and style of overlays.
+    /// The size of a frame depends on the screen, not on the number and style of the overlays.
     #[test]
     fn stacked_overlays_do_not_enlarge_a_frame() {
         let (mut view, extension) = (View::new((80, 24)), pijs_protocol::ExtensionId::new("x"));

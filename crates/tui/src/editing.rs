@@ -3,23 +3,25 @@
 use super::text_field::{LONGEST, TextField};
 use pijs_terminal::layout::{boundary_at, width};
 
-/// Undo steps, and the longest text that is recorded for one.
+/// Maximum number of undo steps.
 const MAX_UNDO: usize = 100;
+/// Maximum length in bytes of a text that is recorded for an undo step.
 const MAX_UNDO_TEXT: usize = 1 << 16;
-/// Killed texts, and their bytes; a longer one is not extended.
+/// Maximum number of killed texts.
 const MAX_KILLS: usize = 60;
+/// Maximum size of all killed texts in bytes. A larger text is not extended.
 const MAX_KILL_BYTES: usize = 4 << 20;
 
-/// The previous key, as far as the next one continues it.
+/// The previous key, if the next one can continue it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LastEdit {
     #[default]
     Other,
-    /// A typed character: the next one belongs to the same undo step.
+    /// A typed character. The next one belongs to the same undo step.
     Typed,
-    /// A kill: the next one is added to it.
+    /// A kill. The next one is appended to it.
     Cut,
-    /// A yank that begins at this offset: it can be replaced by the previous kill.
+    /// A yank that begins at this offset. It can be replaced by the previous kill.
     PutIn(usize),
     /// The next character is the target of a jump.
     Jumps { back: bool },
@@ -30,7 +32,7 @@ pub(super) enum LastEdit {
 pub(super) struct KillRing(Vec<String>);
 
 impl KillRing {
-    /// Adds a kill. One that continues the newest is joined to it.
+    /// Adds a kill. If it continues the newest one, the two are joined.
     fn add(&mut self, text: &str, goes_on: bool, before: bool) {
         match self.0.last_mut().filter(|last| goes_on && last.len() + text.len() <= LONGEST) {
             Some(last) if before => last.insert_str(0, text),
@@ -50,7 +52,7 @@ enum CharacterClass {
     Blank,
     Word,
     Sign,
-    /// A mark of a pasted text, which moves as one.
+    /// A mark of a pasted text, which the cursor moves over as one unit.
     Mark,
 }
 
@@ -84,7 +86,7 @@ impl TextField {
         }
     }
 
-    /// Handles an editing key; returns whether it has an effect.
+    /// Handles an editing key. Returns whether it had an effect.
     pub(super) fn key(&mut self, name: &str, data: &str) -> bool {
         if let LastEdit::Jumps { back } = self.last {
             self.last = LastEdit::Other;
@@ -290,7 +292,7 @@ impl TextField {
     fn near(&self, column: usize) -> usize {
         let line = &self.text[self.at..self.line_end()];
         let place = self.at + boundary_at(line, column);
-        // Never inside a mark.
+        // The cursor must not be inside a mark.
         let place = self.pastes.around(&self.text, place).map_or(place, |mark| mark.start);
         place.saturating_sub(self.at)
     }
@@ -318,7 +320,7 @@ fn character(name: &str, data: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Applies keys by name; single characters are typed.
+    /// Applies keys by name to a field with `text`. Single characters are typed.
     fn typed(text: &str, keys: &[&str]) -> String {
         let mut field = TextField::new(text);
         for key in keys {
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_counts_as_one_character_and_one_word() {
+    fn a_mark_is_one_character_and_one_word() {
         let pasted = "line\n".repeat(20);
         let mut field = TextField::new("a b");
         field.paste_marked(&pasted);

@@ -35,7 +35,7 @@ impl FrontEnd for ScreenFrontEnd {
     }
 }
 
-/// Shows an event of the agent: runs, replies and tools here, all others in [`show_notice`].
+/// Shows an event of the agent: runs, replies and tools here, all other events in [`show_notice`].
 fn show_event(view: &mut View, event: &AgentEvent<'_>) {
     if let Some(line) = rules::event_line(event) {
         view.say(Style::Info, &line);
@@ -104,7 +104,7 @@ fn show_notice(view: &mut View, event: &AgentEvent<'_>) {
                 view.say(Style::Info, "the retry was cancelled");
             }
         }
-        // Queued messages were sent, or changed by handlers.
+        // Queued messages were sent, or handlers changed them.
         AgentEvent::Notice { name: "agent_settled", .. } => {
             view.run.retrying = None;
             view.conversation.queued.clear();
@@ -137,7 +137,7 @@ fn end_message(view: &mut View, message: &Message) {
                 (None, _) => {}
             }
         }
-        // Tools have blocks of their own; messages of extensions arrive as entries.
+        // Tools have separate blocks, and messages of extensions arrive as entries.
         _ => {}
     }
 }
@@ -151,7 +151,7 @@ fn pieces(content: &[Block]) -> Vec<(Style, String)> {
     content.iter().map(piece).collect()
 }
 
-/// Entries of a session that are shown; not every entry has a block.
+/// Maximum number of entries of a session that are shown; not every entry has a block.
 const MAX_SHOWN: usize = 4 * MAX_BLOCKS;
 
 /// Shows the entries of an existing session.
@@ -159,7 +159,7 @@ pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
     view.conversation.transcript.clear();
     view.conversation.scroll = 0;
     let mut kept = 0;
-    // Older entries would be evicted anyway.
+    // Older entries would be evicted at once.
     let branch = &branch[branch.len().saturating_sub(MAX_SHOWN)..];
     for entry in branch {
         match &entry.body {
@@ -170,7 +170,7 @@ pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
                 });
             }
             Body::Message { message: Message::BashExecution(run) } => {
-                // Numbers of replayed commands count down from the maximum, to differ from those of this session.
+                // Numbers of replayed commands count down from the maximum, so that they differ from those of this session.
                 kept += 1;
                 begin_bash(view, u64::MAX - kept, &run.command);
                 let ending = BashEnding::new(run.cancelled, run.exit_code, run.full_output_path.as_deref());
@@ -200,7 +200,7 @@ pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
     }
 }
 
-/// Bytes of output shown for a running command: the newest.
+/// Maximum number of bytes of output shown for a running command; the newest are shown.
 const RUNNING_OUTPUT: usize = 64 * 1024;
 
 fn shell_id(number: u64) -> String {
@@ -233,7 +233,7 @@ pub(super) fn end_bash(view: &mut View, number: u64, output: &str, ending: BashE
 /// The end of a shell command of the user.
 #[derive(Debug)]
 pub(super) struct BashEnding {
-    /// Note below the output: that it was cancelled, failed, or truncated.
+    /// Note below the output, for example that the command was cancelled, failed, or that its output was truncated.
     said: Option<String>,
     is_error: bool,
 }
@@ -260,7 +260,7 @@ impl BashEnding {
 /// Shows an entry of an extension.
 fn show_entry(view: &mut View, entry: &Value) {
     match entry["type"].as_str() {
-        // Messages of rules have a line of their own.
+        // Messages of rules show their own lines.
         Some("custom_message") if rules::entry_lines(entry).is_some() => {}
         Some("custom_message") if entry["display"] == Value::Bool(true) => {
             view.conversation.transcript.push(BlockContent::Message(pijs_runtime::renderers::custom_message(entry)));
@@ -275,7 +275,7 @@ fn show_entry(view: &mut View, entry: &Value) {
 pub(super) struct EntryObserver {
     pub(super) screen: Screen,
     pub(super) state: Arc<dyn StateSink>,
-    /// Number of entries; those of an existing session are shown by [`replay`].
+    /// Number of entries that were seen. Those of an existing session are shown by [`replay`].
     pub(super) known: AtomicUsize,
 }
 
@@ -304,7 +304,7 @@ impl StateSink for EntryObserver {
     }
 }
 
-/// Reports of the host about extensions.
+/// Shows reports of the host about extensions.
 pub(super) struct ReportsOnScreen {
     pub(super) screen: Screen,
     /// Ledger with the secrets to redact, once the session exists.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Read, Write};
 
-/// Largest text that is read back.
+/// Maximum size in bytes of a text that is read back.
 const LARGEST: u64 = 1 << 20;
 
 impl UserCommands {
@@ -45,7 +45,7 @@ impl UserCommands {
 }
 
 /// Returns the editor command: the user's setting or environment variable, or pi's default. Settings of a project are ignored,
-/// since they would run a program.
+/// because they could run a program.
 fn editor(environment: &Environment) -> String {
     let settings = std::fs::read_to_string(environment.dirs.agent_dir.join("settings.json")).unwrap_or_default();
     let settings: Value = serde_json::from_str(&settings).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Components of extensions that take the keys: in place of the editor, or as overlays.
+//! Components of extensions that receive the keys, either in place of the editor or as overlays.
 //!
 //! The component that was brought to the front last is on top; the topmost visible one that accepts keys has the focus.
 
@@ -6,25 +6,25 @@ use super::view::ComponentId;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-/// A component that takes the keys until it ends.
+/// A component that receives the keys until it ends.
 #[derive(Debug)]
 pub(super) struct CustomComponent {
     pub(super) id: ComponentId,
-    /// Options of an overlay; `None` in place of the editor.
+    /// Options of the overlay; `None` for a component in place of the editor.
     pub(super) overlay: Option<Overlay>,
-    /// Whether it was created and rendered.
+    /// Whether the component was created and rendered.
     pub(super) is_there: bool,
-    /// Whether its handle has hidden it.
+    /// Whether the component's handle has hidden it.
     pub(super) is_hidden: bool,
-    /// Whether its options exclude this terminal size.
+    /// Whether the options exclude the current terminal size.
     pub(super) is_out: bool,
-    /// Whether it takes the focus when it is on top.
+    /// Whether the component takes the focus when it is on top.
     pub(super) wants_keys: bool,
     /// Stacking order; the highest is on top.
     pub(super) order: u64,
-    /// Row, column, width and height of the last drawing.
+    /// Row, column, width and height of the last drawing; `None` if it was not drawn.
     pub(super) bounds: Option<[usize; 4]>,
-    /// Completed or dropped when the component is closed from here: the extension receives `undefined`.
+    /// Completed or dropped when the host closes the component: the extension receives `undefined`.
     pub(super) end: oneshot::Sender<()>,
 }
 
@@ -40,18 +40,18 @@ impl CustomComponent {
     }
 }
 
-/// The supported part of pi-tui's `overlayOptions`: numbers, booleans and short words.
+/// The supported options of pi-tui's `overlayOptions`: numbers, booleans and short strings.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Overlay(Value);
 
-/// Options that are read.
+/// Names of the supported options.
 const OPTIONS: [&str; 10] =
     ["width", "minWidth", "maxHeight", "row", "col", "anchor", "offsetX", "offsetY", "margin", "nonCapturing"];
 const SIDES: [&str; 4] = ["top", "right", "bottom", "left"];
-/// Longest word in bytes.
+/// Maximum length in bytes of a string option.
 const MAX_WORD: usize = 32;
 
-/// Columns and rows that stay free around an overlay.
+/// Number of columns and rows that stay free around an overlay.
 #[derive(Debug, Clone, Copy, Default)]
 struct OverlayMargin {
     top: usize,
@@ -75,7 +75,7 @@ fn percent(value: &Value) -> Option<f64> {
 }
 
 impl Overlay {
-    /// Extracts the supported options. They are read for every frame.
+    /// Extracts the supported options. The result is evaluated for every frame.
     pub(super) fn read(options: &Value) -> Self {
         fn brief(value: &Value) -> Option<Value> {
             let is_brief = value.is_number() || value.is_boolean();
@@ -100,7 +100,7 @@ impl Overlay {
         wanted.max(least).clamp(1, room)
     }
 
-    /// Returns top row, left column and number of rows within the screen.
+    /// Returns the top row, the left column and the number of rows of the overlay on the screen.
     pub(super) fn place(
         &self,
         (columns, rows): (usize, usize),
@@ -115,7 +115,7 @@ impl Overlay {
             let free = room.saturating_sub(own);
             let is_at = |name: &str| anchor.starts_with(name) || anchor.ends_with(name);
             let at = match (percent(wanted), length(wanted, whole)) {
-                // A percentage refers to the free space, so that 100% is still fully visible.
+                // A percentage refers to the free space, so that an overlay at 100% is still fully visible.
                 (Some(part), _) => sides.0 + (free as f64 * part).floor() as usize,
                 (None, Some(at)) => at,
                 (None, None) if is_at(names[0]) => sides.0,

@@ -14,13 +14,13 @@ pub(super) struct FooterData {
     /// Name of the session.
     pub(super) name: Option<String>,
     pub(super) spent: SessionUsage,
-    /// Used percentage of the context window, if known, and its size.
+    /// Used percentage of the context window, if known, and size of the window in tokens.
     pub(super) window: Option<(Option<f64>, u64)>,
     /// Whether compaction is automatic.
     pub(super) compacts: bool,
 }
 
-/// Tokens and dollars of all replies of a session.
+/// Tokens and cost in dollars of all replies of a session.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub(super) struct SessionUsage {
     input: u64,
@@ -61,7 +61,7 @@ pub(super) fn place(cwd: &Path, home: &Path) -> String {
 }
 
 impl FooterData {
-    /// Takes the result of `ctx.getContextUsage()`.
+    /// Parses the result of `ctx.getContextUsage()`.
     pub(super) fn read_window(&mut self, usage: &Value) {
         self.window = usage["contextWindow"].as_u64().map(|window| (usage["percent"].as_f64(), window));
     }
@@ -96,7 +96,7 @@ impl FooterData {
     }
 }
 
-/// Formats tokens briefly, as pi does.
+/// Formats a number of tokens briefly, like pi.
 fn short(tokens: u64) -> String {
     let in_units = |unit: f64| tokens as f64 / unit;
     match tokens {

@@ -1,9 +1,9 @@
-//! Describes images as a line of text, as pi does on terminals without images.
+//! Describes images as a line of text, like pi on terminals without images.
 
 use base64::Engine;
 use serde_json::Value;
 
-/// Bytes of an image that are parsed for its size; a JPEG may begin with a preview.
+/// Maximum number of bytes of an image that are parsed for its size; a JPEG may begin with a preview.
 const HEAD: usize = 96 * 1024;
 
 /// Returns the images of a tool's result.
@@ -21,7 +21,7 @@ pub(super) fn in_words(block: &Value) -> String {
     format!("[Image: [{kind}]{size}]")
 }
 
-/// Decodes the first bytes.
+/// Decodes the beginning of base64 data.
 fn head(data: &str) -> Option<Vec<u8>> {
     // Four base64 characters encode three bytes.
     let length = data.len().min(HEAD / 3 * 4);
@@ -60,7 +60,7 @@ fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
             return None;
         }
         match *bytes.get(at + 1)? {
-            // Frame headers; the excluded markers are tables with numbers in the same range.
+            // Frame headers. The excluded markers are tables whose numbers are in the same range.
             kind @ 0xc0..=0xcf if !matches!(kind, 0xc4 | 0xc8 | 0xcc) => return Some((side(at + 7)?, side(at + 5)?)),
             // Padding, and markers without a length.
             0xff => at += 1,

@@ -1,10 +1,10 @@
 //! Parses terminal input into keys with names such as `ctrl+p`, and pastes.
 //!
-//! A key keeps its bytes, which components of extensions receive.
+//! A key also keeps its raw bytes, which components of extensions receive.
 
-/// Longest paste in bytes; the rest is dropped.
+/// Maximum length of a paste in bytes; the rest is dropped.
 pub(super) const LONGEST_PASTE: usize = 1 << 20;
-/// Longest sequence of one key.
+/// Maximum length of one key's sequence in bytes.
 const LONGEST_SEQUENCE: usize = 64;
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
@@ -28,16 +28,16 @@ pub(super) struct Splitter {
     paste: Option<PendingPaste>,
 }
 
-/// State of an incomplete paste.
+/// An incomplete paste.
 #[derive(Debug, Default)]
 struct PendingPaste {
     kept: Vec<u8>,
-    /// Its last bytes, which may be the start of the end marker.
+    /// The last bytes, which may be the start of the end marker.
     tail: Vec<u8>,
 }
 
 impl PendingPaste {
-    /// Takes bytes; at the end marker, returns the number of bytes after it.
+    /// Takes bytes. At the end marker, returns the number of bytes after it.
     fn take(&mut self, bytes: &[u8]) -> Option<usize> {
         self.tail.extend_from_slice(bytes);
         let end = self.tail.windows(PASTE_ENDS.len()).position(|window| window == PASTE_ENDS);
@@ -61,7 +61,7 @@ impl PendingPaste {
 impl Splitter {
     /// Takes bytes; incomplete sequences are kept.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<TerminalInput> {
-        // Ctrl-C also ends a paste whose end marker does not arrive.
+        // Ctrl-C also ends a paste whose end marker is missing.
         if bytes == INTERRUPT {
             self.paste = None;
         }
@@ -108,7 +108,7 @@ impl Splitter {
     }
 }
 
-/// Parses the first event and its length; `None` when it is incomplete. Invalid text has no event.
+/// Parses the first event and its length; `None` if it is incomplete. Invalid text produces no event.
 fn first(bytes: &[u8]) -> Option<(Option<TerminalInput>, usize)> {
     let length = match *bytes.first()? {
         0x1b => escape_length(bytes)?,
@@ -333,7 +333,7 @@ mod tests {
         };
         assert_eq!((text.len(), key.as_str()), (LONGEST_PASTE - 1, "x"));
         assert_eq!(splitter.push(&b"a".repeat(2 << 20)).len(), 2 << 20);
-        // One pass takes tens of milliseconds, a pass for each key minutes.
+        // One pass takes tens of milliseconds; a pass for each key would take minutes.
         assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
         splitter.push(b"\x1b[200~never ends");
         assert_eq!(splitter.push(b"\x03"), [TerminalInput::Key("\u{3}".to_owned())], "the user can leave");

@@ -1,8 +1,9 @@
 //! Tracks text that an extension inserted into the editor.
 //!
-//! Enter submits the text as the user's, and a line that begins with `!` is run. Enter is therefore ignored until the text could
-//! be read, as with a permission prompt: an extension that listens to keys could otherwise replace the text with the very key.
-//! Only the end of a long text is visible, so a command that an extension wrote is judged as the extension's.
+//! Enter submits the text as the user's, and runs a line that begins with `!`. Enter is therefore ignored until the user has had
+//! time to read the text, as with a permission prompt: otherwise an extension that listens to keys could replace the text at the
+//! moment Enter is pressed. Only the end of a long text is visible, so a command that an extension wrote is decided as a command
+//! of the extension.
 
 use super::permission_prompt::DEAD_TIME;
 use pijs_protocol::{ExtensionId, guard};
@@ -12,14 +13,14 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(super) struct InsertedText {
     by: ExtensionId,
-    /// Time since which the text is visible.
+    /// Time since which the text is visible; `None` while it is not.
     pub(super) since: Option<Instant>,
-    /// Whether the whole text is the extension's; otherwise it continued the user's.
+    /// Whether the extension wrote the whole text; otherwise it continued a text of the user.
     is_whole: bool,
 }
 
 impl InsertedText {
-    /// Creates the record of a text that is the extension's.
+    /// Creates the record of a text that the extension wrote.
     pub(super) fn whole(extension: &ExtensionId) -> Self {
         Self { by: extension.clone(), since: None, is_whole: true }
     }
@@ -29,7 +30,7 @@ impl InsertedText {
         Self { by: extension.clone(), since: None, is_whole: false }
     }
 
-    /// Takes the author of a text that Enter submits now, `None` for the user. Fails with the author of a text that the user
+    /// Takes the author of a text that Enter submits now; `None` means the user. Fails with the author of a text that the user
     /// could not read yet.
     pub(super) fn take_author(inserted: &mut Option<Self>, now: Instant) -> Result<Option<ExtensionId>, ExtensionId> {
         let Some(put) = inserted.as_ref().filter(|_| guard!(TuiInsertedText)) else { return Ok(None) };

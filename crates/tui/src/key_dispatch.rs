@@ -1,14 +1,14 @@
 //! Dispatches keys.
 //!
-//! | in order | effect |
+//! | handler, in this order | effect |
 //! |---|---|
 //! | Ctrl-C twice | ends the session, whichever component has the focus |
 //! | permission prompt | answers it; no extension receives the key |
 //! | listeners of extensions | may consume or change a key for the editor or for a component of their own |
 //! | focused layer | a dialog, a list, a component |
-//! | editor | the built-in one, or that of an extension |
+//! | editor | the built-in editor, or one of an extension |
 //!
-//! A key that a listener changed counts as the extension's: it does not submit text as the user.
+//! A key that a listener changed is attributed to the extension: it does not submit text as the user.
 
 use super::clip::clipped;
 use super::input::{self, LONGEST_PASTE, TerminalInput, marked};
@@ -20,9 +20,11 @@ use super::view::View;
 use pijs_protocol::{ExtensionId, guard};
 use std::time::Instant;
 
-/// Limits of a listener's replacement for one key: bytes, keys, and bytes of editor text that the keys process.
+/// Maximum number of bytes with which a listener may replace one key.
 const LONGEST_CHANGED: usize = LONGEST_PASTE + 64;
+/// Maximum number of keys with which a listener may replace one key.
 const MAX_CHANGED_KEYS: usize = 4_096;
+/// Maximum number of bytes of editor text that these keys may process.
 const MAX_CHANGED_WORK: usize = 64 << 20;
 
 /// Built-in actions with their keys.
@@ -65,20 +67,20 @@ impl View {
         }
     }
 
-    /// Passes a key to listeners, when it is for the editor or for a component of theirs.
+    /// Passes a key to listeners if it is for the editor or for a component of their extension.
     fn listen(&mut self, input: &TerminalInput) -> Option<UiTask> {
         if !self.layers.prompts.is_empty() && guard!(TuiQuestionKeys) {
             return None;
         }
         let owner = match self.layers.focused() {
             None => None,
-            // Keys for a built-in layer are private.
+            // Keys for a built-in layer are hidden from listeners.
             Some(layer) => Some(layer.extension()?.clone()),
         };
         self.listeners.begin(input, owner.as_ref())
     }
 
-    /// Handles the result of the listeners, then the keys that waited for it.
+    /// Handles the result of the listeners, then the keys that waited for them.
     pub(super) fn heard(&mut self, left: Option<&str>, now: Instant) -> Vec<UiTask> {
         let Some(input) = self.listeners.end() else { return Vec::new() };
         let mut work = match (&input, left) {
@@ -136,7 +138,7 @@ impl View {
         match input {
             TerminalInput::Key(data) => match input::name(data) {
                 Some(name) => self.key(&name, data, now),
-                // A key without a known name is passed on, since a component may know it.
+                // A key without a known name is passed on, because a component may know it.
                 None => self.to_component(data).into_iter().collect(),
             },
             TerminalInput::Paste(text) => self.paste(text),
@@ -261,7 +263,7 @@ impl View {
         Vec::new()
     }
 
-    /// Submits a text, from the built-in editor or from an extension's; `by` is its author when it is not the user's.
+    /// Submits a text, from the built-in editor or from an extension's; `by` is the author of the text, `None` for the user.
     pub(super) fn submit(&mut self, text: String, later: bool, by: Option<ExtensionId>) -> Vec<UiTask> {
         self.completion.popup = None;
         self.editor.history.reset();

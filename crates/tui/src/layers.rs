@@ -1,5 +1,5 @@
-//! Layers that take the keys from the editor: dialogs, components of extensions, built-in lists, and on top of all permission
-//! prompts.
+//! Layers that receive the keys instead of the editor: dialogs, components of extensions, built-in lists, and above all of these
+//! the permission prompts.
 //!
 //! The layer that was brought to the front last is on top; the topmost visible one that accepts keys has the focus.
 
@@ -24,7 +24,7 @@ pub(super) enum Layer {
     Entry(SecretInput),
 }
 
-/// Bytes of one extension's open dialogs.
+/// Maximum size in bytes of one extension's open dialogs.
 const MAX_ASKED: usize = 32 << 20;
 
 impl Layer {
@@ -38,7 +38,7 @@ impl Layer {
         }
     }
 
-    /// Returns the extension that opened it.
+    /// Returns the extension that opened the layer; `None` for a built-in layer.
     pub(super) fn extension(&self) -> Option<&ExtensionId> {
         match self {
             Self::Dialog(dialog) => Some(&dialog.extension),
@@ -100,7 +100,7 @@ impl LayerStack {
         self.focus().map(|at| &self.layers[at])
     }
 
-    /// Returns the layer with the focus, to change it.
+    /// Returns the layer with the focus, for changing it.
     pub(super) fn focused_mut(&mut self) -> Option<&mut Layer> {
         self.focus().map(|at| &mut self.layers[at])
     }
@@ -118,7 +118,7 @@ impl LayerStack {
         self.layers.iter().filter(|layer| layer.replaces_editor()).max_by_key(|layer| layer.order())
     }
 
-    /// Returns the components of extensions, in no order of the stack.
+    /// Returns the components of extensions, in no particular order.
     pub(super) fn customs(&self) -> impl Iterator<Item = &CustomComponent> {
         self.layers.iter().filter_map(|layer| match layer {
             Layer::Custom(custom) => Some(custom),
@@ -188,7 +188,7 @@ impl LayerStack {
         self.layers.retain(|layer| !matches!(layer, Layer::Custom(custom) if custom.id == *id));
     }
 
-    /// Removes the layers of extensions that are gone.
+    /// Removes the layers of extensions whose realms are gone.
     pub(super) fn forget(&mut self, is_gone: impl Fn(&ExtensionId) -> bool) {
         self.layers.retain(|layer| !layer.extension().is_some_and(&is_gone));
     }
@@ -198,7 +198,7 @@ impl LayerStack {
         self.prompts.clear();
         for layer in self.layers.drain(..) {
             if let Layer::Custom(custom) = layer {
-                // A component that has ended does not wait.
+                // A component that has ended no longer waits.
                 let _ = custom.end.send(());
             }
         }
@@ -226,7 +226,7 @@ impl LayerStack {
                 let owner = custom.id.0.clone();
                 match target.map(Value::as_u64) {
                     Some(Some(handle)) => return u32::try_from(handle).ok().map(|handle| (owner, handle)),
-                    // With an explicit `null`, the other overlays of the extension release the focus too.
+                    // With an explicit `null`, the extension's other overlays release the focus as well.
                     Some(None) => self.release(&owner),
                     None => {}
                 }

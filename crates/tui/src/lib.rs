@@ -89,7 +89,7 @@ use tokio::sync::mpsc;
 use transcript::Style;
 use tty::Tty;
 
-/// Lines at the top until an extension replaces them.
+/// Lines at the top, until an extension replaces them.
 const WELCOME: [&str; 2] = [
     concat!("\u{1b}[1mpi\u{1b}[0m\u{1b}[2m on PiJS ", env!("CARGO_PKG_VERSION"), "\u{1b}[0m"),
     "\u{1b}[2m/ commands · ! shell · @ files · escape interrupts · ctrl+o folds · /help · /hotkeys\u{1b}[0m",
@@ -101,15 +101,15 @@ const NO_MODEL: &str = "no model is available: no provider has a key. Type /logi
 /// Options of the terminal interface.
 #[derive(Debug, Default)]
 pub struct TuiOptions {
-    /// Prompts that are run first, one after the other.
+    /// Prompts to run first, one after another.
     pub prompts: Vec<Content>,
-    /// Name of the theme, in place of the one in the settings.
+    /// Name of the theme, instead of the one in the settings.
     pub theme: Option<String>,
     /// Whether loaded extensions and resources are listed at the start.
     pub is_verbose: bool,
-    /// Whether the user chooses a session first.
+    /// Whether the user first chooses a session to resume.
     pub resumes: bool,
-    /// Folder of sessions, in place of the default one.
+    /// Folder of sessions, instead of the default one.
     pub session_dir: Option<String>,
 }
 
@@ -120,7 +120,7 @@ pub struct TuiOptions {
 ///
 /// # Errors
 ///
-/// Fails without a terminal, and when the session cannot be built or continued.
+/// Fails without a terminal, or if the session cannot be built or continued.
 pub async fn serve<F>(
     environment: &Environment,
     options: TuiOptions,
@@ -184,7 +184,7 @@ where
             Arc::new(EntryObserver { screen: entries, state, known: AtomicUsize::new(0) }) as Arc<dyn StateSink>
         })),
     };
-    // While extensions load, they may ask for permission, and the user may leave.
+    // While extensions load, they may prompt for permissions, and the user may leave.
     let assembled = tokio::select! {
         assembled = assemble(interface, chosen) => assembled?,
         () = until_exit(screen, &mut work, &mut early) => return Ok(()),
@@ -215,7 +215,7 @@ where
     result
 }
 
-/// Lets the user choose a session (`--resume`); returns its file.
+/// Lets the user choose a session (`--resume`). Returns its file; `None` if the user chose none.
 async fn resumed(
     environment: &Environment,
     session_dir: Option<&str>,
@@ -240,7 +240,7 @@ async fn resumed(
     Ok(None)
 }
 
-/// Waits until the user leaves; keeps other work for later, and shows typed prompts as queued.
+/// Waits until the user leaves. Keeps other tasks for later, and shows typed prompts as queued.
 async fn until_exit(screen: &Screen, work: &mut mpsc::UnboundedReceiver<UiTask>, early: &mut Vec<UiTask>) {
     while let Some(asked) = work.recv().await {
         match &asked {
@@ -268,11 +268,11 @@ async fn converse(
     let (leave, mut left) = mpsc::unbounded_channel();
     let asked_to_leave = leave.clone();
     control.on_shutdown(move || {
-        // The receiver may be gone.
+        // The receiver may already be gone.
         let _ = asked_to_leave.send(());
     });
     prepare_screen(environment, &options, &commands, &screen);
-    // Started before the session, since `session_start` handlers show components and dialogs.
+    // Started before the session, because `session_start` handlers show components and dialogs.
     let (serving, mut tasks) = mpsc::unbounded_channel();
     let server = tokio::task::spawn_local(dispatch(early, work, components, serving, leave, screen.clone()));
 
@@ -288,7 +288,7 @@ async fn converse(
         if options.is_verbose {
             commands.say_what_is_loaded();
         }
-        // The agent has the prompts that were typed while extensions loaded.
+        // The agent has received the prompts that were typed while extensions loaded.
         screen.change(|view| view.conversation.queued.clear());
         commands.begin(options.prompts);
         while let Some(task) = tasks.recv().await {
@@ -328,13 +328,13 @@ fn prepare_screen(environment: &Environment, options: &TuiOptions, commands: &Us
         view.session.footer.place = footer::place(&environment.dirs.cwd, &environment.dirs.home);
     });
     take_settings(environment, screen, options.is_verbose);
-    // Notices from the start are shown below the earlier conversation.
+    // Shows notices from the start below the earlier conversation.
     let notices = screen.change(|view| view.conversation.transcript.take());
     show_session(&commands.session, screen);
     screen.change(|view| view.conversation.transcript.put_back(notices));
 }
 
-/// Passes tasks to components or, in `serving`, to the commands. Tells `leave` when the user leaves.
+/// Passes tasks to components or, through `serving`, to the commands. Notifies `leave` when the user leaves.
 async fn dispatch(
     early: Vec<UiTask>,
     mut work: mpsc::UnboundedReceiver<UiTask>,
@@ -366,7 +366,7 @@ async fn dispatch(
     }
 }
 
-/// Applies the user's settings of the screen.
+/// Applies the user's settings for the screen.
 fn take_settings(environment: &Environment, screen: &Screen, is_verbose: bool) {
     let settings = settings::merged(environment);
     let is_on = |key: &str| settings.get(key).and_then(Value::as_bool).unwrap_or(false);

@@ -1,4 +1,4 @@
-//! Large pasted texts: the editor shows a mark for each, and the model receives the whole text.
+//! Keeps large pasted texts: the editor shows a mark for each, and the model receives the whole text.
 //!
 //! ```text
 //! look at [paste #1 +123 lines] and [paste #2 2048 chars]
@@ -8,25 +8,26 @@ use pijs_protocol::guard;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Size from which a text is large, as in pi.
+/// Number of lines from which a text is large, as in pi.
 const MANY_LINES: usize = 10;
+/// Number of characters from which a text is large, as in pi.
 const MANY_CHARACTERS: usize = 1_000;
 
-/// Texts that are kept. Beyond it, a text is inserted without a mark.
+/// Maximum number of kept texts. Further texts are inserted without a mark.
 const MOST: usize = 1_000;
-/// Bytes of an editor with all of its texts, and of a text with its marks expanded, since a mark may be repeated.
+/// Maximum size in bytes of an editor with all of its texts, and of a text with its marks expanded: a mark may be repeated.
 pub(super) const MAX_BYTES: usize = 16 << 20;
 
 const BEGIN: &str = "[paste #";
-/// Longest mark in bytes.
+/// Maximum length of a mark in bytes.
 const LONGEST_MARK: usize = 64;
 
-/// Texts behind marks, that of `#1` first.
+/// Texts behind marks. The first is that of `#1`.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Pastes(Vec<Arc<str>>);
 
 impl Pastes {
-    /// Returns the mark for a text, if it is large, and keeps the text.
+    /// Keeps a text and returns the mark for it; `None` if the text is not large.
     pub(super) fn keep(&mut self, text: &str) -> Option<String> {
         let (lines, characters) = (text.split('\n').count(), text.encode_utf16().count());
         let size = match (lines > MANY_LINES, characters > MANY_CHARACTERS) {
@@ -41,7 +42,7 @@ impl Pastes {
         Some(format!("{BEGIN}{} {size}]", self.0.len()))
     }
 
-    /// Returns the bytes of the kept texts.
+    /// Returns the size of the kept texts in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.0.iter().map(|text| text.len()).sum()
     }
@@ -79,13 +80,13 @@ impl Pastes {
         whole + &text[behind..]
     }
 
-    /// Forgets the text of a mark that was removed from `text`. Renumbers the following marks and adjusts the cursor.
+    /// Removes the text of a mark that was removed from `text`. Renumbers the later marks and adjusts the cursor.
     pub(super) fn forget(&mut self, gone: &str, text: &mut String, at: &mut usize) {
         let Some((number, _)) = mark(gone).filter(|(number, length)| *length == gone.len() && *number <= self.0.len())
         else {
             return;
         };
-        // The mark may occur a second time after kill and yank.
+        // After kill and yank, the mark may occur a second time.
         if number == 0 || self.marks(text).any(|place| mark(&text[place]).is_some_and(|(other, _)| other == number)) {
             return;
         }
@@ -98,7 +99,7 @@ impl Pastes {
             renamed.push_str(&(other - 1).to_string());
             behind = digits + size;
             if place.start < *at {
-                // Bytes by which the text before the cursor has shrunk.
+                // Number of bytes by which the text before the cursor has become shorter.
                 before = behind - renamed.len();
             }
         }

@@ -1,4 +1,4 @@
-//! Permission prompts: questions of the gate, above everything that an extension draws.
+//! Permission prompts: questions of the gate, which are shown above everything that an extension draws.
 
 use pijs_hostcall::{Answer, Question};
 use pijs_protocol::{ExtensionId, guard};
@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Keys that arrive earlier were typed before the prompt could be read.
+/// Time after a prompt appears in which keys are ignored, because they were typed before it could be read.
 pub(super) const DEAD_TIME: Duration = Duration::from_millis(300);
 /// Pause after which a key answers a prompt that appeared while the user was typing.
 const TYPING_PAUSE: Duration = Duration::from_secs(1);
@@ -17,13 +17,13 @@ const TYPING_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct PermissionPrompt {
     question: Question,
-    /// Whether the prompt is fully visible, which allowing for longer than once requires.
+    /// Whether the prompt is fully visible. Only then can it be answered with more than allowing once.
     is_whole: Cell<bool>,
     /// Whether a key was typed that is not an answer.
     is_lost: Cell<bool>,
     /// Time since which the prompt is visible and no key was typed.
     pub(super) since: Option<Instant>,
-    /// Required pause before a key counts as an answer.
+    /// Pause without keys that is required before a key counts as an answer.
     pause: Duration,
     pub(super) answer: oneshot::Sender<Answer>,
 }
@@ -58,7 +58,7 @@ impl PermissionPrompt {
         chosen
     }
 
-    /// Returns the inverse frame of full width, at most `rows` high. Text of the extension is confined to its inside.
+    /// Returns the inverse frame of full width, at most `rows` high. Text of the extension is confined to the inside.
     pub(super) fn lines(&self, columns: usize, rows: usize) -> Vec<String> {
         let Question { what, subject, warnings, package, .. } = &self.question;
         let inner = columns.saturating_sub(6);
@@ -67,7 +67,7 @@ impl PermissionPrompt {
         let heading = (!package.is_empty()).then(|| "all that it requests:".to_owned());
         let notes: Vec<String> = notes.chain(heading).chain(all).collect();
         let room = rows.saturating_sub(7).max(1);
-        // The extension chooses the length of its text, which must not displace the warnings.
+        // The extension controls the length of its text, which must not displace the warnings.
         self.is_whole.set(wrap(subject, inner).len() + notes.len() <= room);
         let inside = if guard!(PromptNotes) {
             let room_for_subject = room.saturating_sub(notes.len()).max(room / 2).max(1);
@@ -97,7 +97,7 @@ impl PermissionPrompt {
     }
 }
 
-/// Shortens lines to at most `room`: the first ones, the number of omitted ones, and the last one.
+/// Shortens lines to at most `room`: the first lines, the number of omitted ones, and the last line.
 fn both_ends(mut lines: Vec<String>, room: usize) -> Vec<String> {
     if lines.len() <= room {
         return lines;

@@ -28,13 +28,13 @@ pub(super) enum ListKind {
 /// An item of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PickerItem {
-    /// Value that is chosen.
+    /// Value of the item, which is returned when it is chosen.
     pub(super) value: String,
     pub(super) label: String,
     pub(super) detail: String,
 }
 
-/// A list.
+/// An open list.
 #[derive(Debug)]
 pub(super) struct Picker {
     pub(super) choice: ListKind,
@@ -43,25 +43,25 @@ pub(super) struct Picker {
     title: String,
     items: Vec<PickerItem>,
     filter: TextField,
-    /// Indices of the items that match the filter.
+    /// Indexes of the items that match the filter.
     fitting: Vec<usize>,
     at: usize,
 }
 
-/// Items of a list; of more, the last ones are kept, which are the newest.
+/// Maximum number of items of a list. If there are more, the last ones are kept, which are the newest.
 pub(super) const MAX_ITEMS: usize = 10_000;
-/// Longest filter in bytes.
+/// Maximum length of the filter in bytes.
 const LONGEST_FILTER: usize = 1 << 10;
 
 impl Picker {
-    /// Creates a list with the item of value `current` selected, or else the first.
+    /// Creates a list. Selects the item with the value `current`, or otherwise the first.
     pub(super) fn new(choice: ListKind, title: &str, items: Vec<PickerItem>, current: Option<&str>) -> Self {
         let at = items.iter().position(|item| Some(item.value.as_str()) == current).unwrap_or(0);
         let fitting = (0..items.len()).collect();
         Self { choice, order: 0, title: title.to_owned(), items, filter: TextField::default(), fitting, at }
     }
 
-    /// Handles a key. `Some` closes the list, with a value or cancelled.
+    /// Handles a key. `Some` closes the list: with a value, or cancelled if the inner value is `None`.
     pub(super) fn key(&mut self, name: &str, data: &str) -> Option<Option<String>> {
         let count = self.fitting.len();
         match name {
@@ -89,7 +89,7 @@ impl Picker {
         self.narrow();
     }
 
-    /// Selects the items that contain all words of the filter.
+    /// Updates the items that contain all words of the filter.
     fn narrow(&mut self) {
         self.at = 0;
         let text = clipped(self.filter.text(), LONGEST_FILTER);

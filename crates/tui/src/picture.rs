@@ -1,15 +1,16 @@
-//! Sanitises the lines that extensions draw, within limits.
+//! Sanitises the lines that extensions draw, and limits their size.
 
 use super::clip::{LONGEST_LINE, clipped};
 use pijs_terminal::layout::clamp;
 use serde_json::Value;
 
-/// Lines of a component that are kept, their bytes, and the bytes of one line. A full screen with individually coloured cells
-/// takes half a megabyte.
+/// Maximum number of lines of a component.
 const MAX_LINES: usize = 1_000;
+/// Maximum size of a component's lines in bytes. A full screen with individually coloured cells takes half a megabyte.
 const LARGEST_PICTURE: usize = 4 << 20;
+/// Maximum size of one line in bytes.
 const LONGEST_DRAWN: usize = 256 << 10;
-/// Marker that pi-tui's components write before their own cursor.
+/// Marker that pi-tui's components write before their cursor.
 const CURSOR_MARKER: &str = "\u{1b}_pi:c\u{7}";
 
 /// Sanitises the lines of a component and cuts them to `columns`. Lines beyond the limit are dropped.

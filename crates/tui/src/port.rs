@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Trigger characters of a completion provider.
+/// Maximum number of trigger characters of a completion provider.
 const MAX_TRIGGERS: usize = 64;
 
 /// The port to the user at the terminal.
@@ -176,7 +176,7 @@ impl TuiPort {
         let Some(id) = component_of(caller, params) else { return };
         let columns = self.screen.read(|view| view.size.0);
         let error = ["error", "failed"].iter().find_map(|key| params.get(*key)?.as_str());
-        // Formatted before the screen is locked, since it may be large.
+        // Formatted before the screen is locked, because it may be large.
         let lines = params.get("lines").and_then(Value::as_array).map(|lines| picture(lines, columns));
         self.screen.change(|view| {
             if let Some(error) = error {
@@ -202,7 +202,7 @@ impl TuiPort {
         })
     }
 
-    /// Handles an operation of an extension's editor, which is limited to the effects of the user's key.
+    /// Handles an operation of an extension's editor, which may only have the effects of the user's key.
     fn edited(&self, caller: &Caller, op: UiOp, params: &Map<String, Value>) -> Result<Value, HostcallError> {
         let id = component_of(caller, params);
         let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -226,7 +226,8 @@ impl TuiPort {
                 _ => {
                     let is_meant = view.editor.take_submission() || !guard!(TuiEditorSubmit);
                     let line = text("text").to_owned();
-                    // The gate has decided about a shell command in this call; a slash command is attributed to its author.
+                    // The gate has already decided about a shell command in this call. A slash command is attributed to its
+                    // author.
                     let by = line.trim_start().starts_with('/').then(|| caller.extension().clone());
                     is_meant.then(|| view.submit(line, params.get("later") == Some(&Value::Bool(true)), by))
                 }
@@ -266,7 +267,7 @@ impl TuiPort {
         json!({"success": true})
     }
 
-    /// Carries out a call that is answered at once.
+    /// Carries out a call that is answered immediately.
     fn answer_at_once(&self, caller: &Caller, call: &UiCall) -> Result<Value, HostcallError> {
         let params = &call.params;
         match call.op {
@@ -372,7 +373,7 @@ impl TuiPort {
         Ok(())
     }
 
-    /// Applies an operation of an overlay's handle; returns the overlay's state.
+    /// Applies an operation of an overlay's handle. Returns the overlay's state.
     fn overlay(&self, caller: &Caller, params: &Map<String, Value>) -> Value {
         let id = component_of(caller, params);
         self.screen.change(|view| {
@@ -419,7 +420,7 @@ impl TuiPort {
     }
 }
 
-/// An open dialog, which closes when its answer is no longer awaited.
+/// An open dialog, which is closed when no caller awaits its answer any more.
 struct DialogGuard {
     port: TuiPort,
     number: u64,
@@ -444,7 +445,7 @@ impl UiPort for TuiPort {
         if let Some(number) = number {
             let dialog = self.waiting().dialogs.remove(&(caller.extension().clone(), number));
             let Some((answer, timeout)) = dialog else { return Box::pin(std::future::ready(Ok(json!({})))) };
-            // A call that is already cancelled shows nothing.
+            // A call that was already cancelled shows nothing.
             let shown = DialogGuard { port, number };
             return Box::pin(async move {
                 let value = tokio::select! {

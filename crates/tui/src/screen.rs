@@ -1,7 +1,7 @@
 //! The screen: a [`View`] shared by several threads, and a thread that draws it and reads keys.
 //!
 //! The drawing thread is independent of the session: an extension that computes, or a call that waits for the user, blocks the
-//! session and not the keys. It ends with [`Screen::close`].
+//! session but not the keys. The thread ends with [`Screen::close`].
 
 use super::draw;
 use super::input::TerminalInput;
@@ -14,9 +14,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Least time between two frames.
+/// Minimum time between two frames.
 const FRAME: Duration = Duration::from_millis(16);
-/// Lines of the conversation that remain on the main screen.
+/// Maximum number of lines of the conversation that remain on the main screen.
 const FAREWELL: usize = 1_000;
 
 /// Events of the drawing thread.
@@ -122,11 +122,11 @@ impl Screen {
 
     /// Restores the terminal for another program until `outside` completes.
     pub(super) async fn lend<R>(&self, outside: impl Future<Output = R>) -> R {
-        // Takes the terminal back on drop too, when the session ends in between.
+        // Takes the terminal back on drop as well, in case the session ends in between.
         struct LentTerminal<'a>(&'a Screen);
         impl Drop for LentTerminal<'_> {
             fn drop(&mut self) {
-                // The reader detects a terminal that is gone.
+                // The reader detects a closed terminal.
                 let _ = self.0.0.tty.take_back();
                 self.0.redraw();
             }
@@ -141,7 +141,7 @@ impl Screen {
         let _ = self.0.wake.send(Wake::Close);
         let thread = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // The panic of a thread is already reported.
+            // The panic of the thread was already reported.
             let _ = thread.join();
             let lines = draw::farewell(&mut self.view(), FAREWELL);
             self.0.tty.restore();
@@ -176,7 +176,7 @@ impl Screen {
                 self.ask(work);
             }
             let drawn = Instant::now();
-            // Animations are drawn at their time, all else when it changes.
+            // Animations are drawn when they are due, everything else when it changes.
             let first = match next {
                 Some(after) => match wakes.recv_timeout(after) {
                     Ok(wake) => Some(wake),

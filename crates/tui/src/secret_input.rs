@@ -5,13 +5,13 @@ use super::rule::rule;
 use super::text_field::TextField;
 use pijs_terminal::layout::clamp;
 
-/// Mask characters that are shown at most.
+/// Maximum number of mask characters that are shown.
 const MAX_MARKS: usize = 40;
 
 /// The input line.
 #[derive(Debug)]
 pub(super) struct SecretInput {
-    /// Provider of the key.
+    /// Name of the provider that the key is for.
     pub(super) provider: String,
     title: String,
     field: TextField,
@@ -22,7 +22,7 @@ impl SecretInput {
         Self { provider: provider.to_owned(), title, field: TextField::default() }
     }
 
-    /// Handles a key. `Some` ends the input, with a text or cancelled.
+    /// Handles a key. `Some` ends the input: with a text, or cancelled if the inner value is `None`.
     pub(super) fn key(&mut self, name: &str, data: &str) -> Option<Option<String>> {
         match name {
             "escape" | "ctrl+c" => return Some(None),

@@ -15,14 +15,14 @@ use pijs_session_store::{Body, Entry, EntryId};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Characters of an entry that are shown.
+/// Maximum number of characters shown of an entry.
 const LONGEST_LABEL: usize = 200;
 
 fn item(value: &str, label: impl Into<String>, detail: impl Into<String>) -> PickerItem {
     PickerItem { value: value.to_owned(), label: label.into(), detail: detail.into() }
 }
 
-/// Formats the name of a model as on the command line: a recorded one by its file.
+/// Formats the name of a model as on the command line; a recorded model is named by its file.
 pub(super) fn model_name(provider: &str, id: &str) -> String {
     if provider == "script" { format!("script:{id}") } else { format!("{provider}/{id}") }
 }
@@ -106,7 +106,7 @@ impl UserCommands {
         self.session.agent.available_models().iter().map(item).collect()
     }
 
-    /// Adds a model to the scope or removes it. An empty scope stands for all models.
+    /// Adds a model to the scope or removes it. An empty scope means all models.
     fn change_scope(&self, name: &str) {
         let agent = &self.session.agent;
         let mut scope = agent.scope();
@@ -127,7 +127,7 @@ impl UserCommands {
         models.iter().map(|model| item(&name(model), name(model), "")).collect()
     }
 
-    /// Chooses a model by name, or by a unique substring.
+    /// Selects a model by name, or by a unique substring.
     pub(super) async fn choose_model(&self, words: &str) {
         let models = self.session.agent.available_models();
         let name = |at: usize| model_name(&models[at].provider, &models[at].id);
@@ -152,7 +152,7 @@ impl UserCommands {
         self.publish();
     }
 
-    /// Returns why a name does not refer to an available model.
+    /// Returns the reason why a name does not refer to an available model.
     fn unusable(&self, words: &str) -> String {
         let known = self.known();
         let named = words.split_once('/').and_then(|(provider, id)| known?.find(provider, id));
@@ -170,7 +170,7 @@ impl UserCommands {
         }
     }
 
-    /// Returns the first provider with a model of this name, or of a name that contains it, and a client for it.
+    /// Returns the first provider with a client and with a model of this name, or otherwise with a model whose name contains it.
     fn without_key(&self, words: &str) -> Option<String> {
         let known = self.known()?;
         let is_meant = |model: &Model| model.id.contains(words) && has_client(std::slice::from_ref(model));
@@ -208,7 +208,7 @@ impl UserCommands {
     /// Returns the prompts of the user on this branch.
     fn prompts(&self) -> Vec<PickerItem> {
         self.session.agent.control().with_session(|session| {
-            // Entries are read from the file, so only the newest of a very long session.
+            // Entries are read from the file, so only the newest of a very long session are listed.
             let newest = session.along_branch().rev().take(MAX_ITEMS).filter_map(Result::ok);
             let said = newest.filter_map(|entry| match &entry.body {
                 Body::Message { message: Message::User(user) } => {
@@ -238,7 +238,7 @@ impl UserCommands {
                 depths.insert(id, above + usize::from(forks));
             }
             let mut items = Vec::new();
-            // Entries are read from the file, so only the newest of a very long session.
+            // Entries are read from the file, so only the newest of a very long session are listed.
             for entry in session.entries_from(session.len().saturating_sub(MAX_ITEMS)).filter_map(Result::ok) {
                 let depth = depths.get(&entry.id).copied().unwrap_or(0);
                 let Some(text) = place(&entry) else { continue };
@@ -347,7 +347,7 @@ impl UserCommands {
     pub(super) fn export(&self, name: &str) {
         let control = self.session.agent.control();
         let name = match name {
-            // Ids come from session files of any origin; a slash would lead to another folder.
+            // Ids come from session files of any origin; a slash could lead to another folder.
             "" => control.with_session(|session| format!("pi-session-{}.html", session.header().id.replace('/', "-"))),
             name => name.to_owned(),
         };
@@ -375,7 +375,7 @@ pub(super) fn sessions(folder: &Path, current: Option<&Path>) -> Vec<PickerItem>
     found.map(|found| item(&found.file.display().to_string(), found.title, found.date)).collect()
 }
 
-/// Formats an entry for the tree; `None` for one without content to return to.
+/// Formats an entry for the tree; `None` for an entry without content to return to.
 fn place(entry: &Entry) -> Option<String> {
     Some(match &entry.body {
         Body::Message { message: Message::User(user) } => format!("> {}", user.content.text()),

@@ -15,13 +15,14 @@ use tokio::sync::Semaphore;
 
 /// Timeout of a completion provider.
 const PROVIDER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout of a provider that inserts a suggestion, after which it is inserted as pi does.
+/// Timeout of a provider that inserts a suggestion. After it, the suggestion is inserted like in pi.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Files that are searched, and suggested.
+/// Maximum number of files that are searched.
 const MAX_FILES: usize = 20_000;
+/// Maximum number of files that are suggested.
 const MAX_OFFERED: usize = 50;
 
-/// The receiver of suggestions. Folders outside of the project are listed for the user only: an extension could otherwise list
+/// The receiver of suggestions. Folders outside of the project are listed only for the user: otherwise an extension could list
 /// them by writing such a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SuggestionCaller {
@@ -37,7 +38,7 @@ impl UserCommands {
         work.into_iter().for_each(|work| self.screen.ask(work));
     }
 
-    /// Answers a provider that requests suggestions of those below it.
+    /// Answers a provider that requests suggestions from the providers below it.
     pub(super) async fn suggest(&self, number: u64, request: CompletionRequest, below: Option<ComponentId>) {
         let answer = self.suggestions(&request, below.as_ref(), SuggestionCaller::Extension).await;
         if let Some(waiting) = self.screen.change(|view| view.completion.pending.remove(&number)) {
@@ -77,7 +78,7 @@ impl UserCommands {
             Some(below) => providers.iter().position(|provider| provider.id == *below).unwrap_or(0),
         };
         match top.checked_sub(1).and_then(|at| providers.get(at)) {
-            // A provider without suggestions asks the next one below itself.
+            // A provider without suggestions of its own requests those of the next one below.
             Some(provider) => self.ask(&provider.id, request.to_suggest()).await.unwrap_or_default(),
             None => self.own_suggestions(request, asker).await,
         }
@@ -119,7 +120,7 @@ impl UserCommands {
         }
     }
 
-    /// Returns the commands that contain the typed text: built-in ones and those of extensions, prompts and skills.
+    /// Returns the commands whose names contain the typed text: built-in ones and those of extensions, prompts and skills.
     fn command_names(&self, typed: &str, prefix: &str) -> Value {
         let published = self.session.host.state().get("commands").unwrap_or_default();
         let text =
@@ -156,7 +157,7 @@ impl UserCommands {
     }
 }
 
-/// Lists folders on a blocking thread. Requests of extensions, which may be endless, are limited to two at a time.
+/// Lists folders on a blocking thread. At most two requests of extensions, which may be endless, run at a time.
 async fn on_blocking_thread(asker: SuggestionCaller, look: impl FnOnce() -> Value + Send + 'static) -> Value {
     static OF_EXTENSIONS: Semaphore = Semaphore::const_new(2);
     let _turn = match asker {
@@ -179,7 +180,7 @@ fn found(items: Vec<Value>, prefix: &str) -> Value {
     if items.is_empty() { Value::Null } else { json!({"items": items, "prefix": prefix}) }
 }
 
-/// Returns the files of the project that match the text after `@`, shortest path first. Skips files that git ignores.
+/// Returns the files of the project that match the text after `@`, the shortest path first. Skips files that git ignores.
 fn files(cwd: &Path, words: &str, token: &str) -> Value {
     let words = words.to_lowercase();
     let mut all: Vec<(usize, String)> = ignore::WalkBuilder::new(cwd)
@@ -193,7 +194,7 @@ fn files(cwd: &Path, words: &str, token: &str) -> Value {
             let shown = if is_folder { format!("{path}/") } else { path.to_owned() };
             let lower = shown.to_lowercase();
             let name = Path::new(&lower).file_name()?.to_str()?.to_owned();
-            // A match of the file name ranks before one of its folders.
+            // A match in the file name ranks before a match in a folder's name.
             let rank = match () {
                 () if name.starts_with(&words) => 0,
                 () if name.contains(&words) => 1,
@@ -215,7 +216,7 @@ fn files(cwd: &Path, words: &str, token: &str) -> Value {
     found(all.into_iter().take(MAX_OFFERED).map(item).collect(), token)
 }
 
-/// Returns whether all characters occur in order.
+/// Returns whether all characters occur in the text in this order.
 fn is_subsequence(text: &str, characters: &str) -> bool {
     let mut rest = text.chars();
     characters.chars().all(|wanted| rest.any(|c| c == wanted))
@@ -243,7 +244,7 @@ fn path(cwd: &Path, token: &str, asker: SuggestionCaller) -> Value {
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let name = entry.file_name().into_string().ok()?;
-            // Hidden files are listed only after a typed dot.
+            // Hidden files are listed only after the user has typed a dot.
             let fits = name.starts_with(begun) && (!name.starts_with('.') || begun.starts_with('.'));
             let mark = if entry.file_type().is_ok_and(|kind| kind.is_dir()) { "/" } else { "" };
             fits.then(|| format!("{name}{mark}"))
@@ -268,7 +269,7 @@ mod tests {
         let many = (0..200_000).map(|number| (format!("command{}", number / 2), String::new()));
         let found = fitting(many, "d5");
         assert_eq!((found.len(), found[0].0.as_str()), (11_111, "command5"));
-        // A pairwise comparison would take minutes.
+        // Comparing all pairs would take minutes.
         assert!(begun.elapsed() < Duration::from_secs(90), "{:?}", begun.elapsed());
         let some = ["help", "ohel", "help", "hello"].map(|name| (name.to_owned(), String::new()));
         let names: Vec<String> = fitting(some.into_iter(), "hel").into_iter().map(|(name, _)| name).collect();

@@ -1,20 +1,21 @@
-//! Reads the surroundings of the session on disk: the git branch, and other sessions.
+//! Reads data around the session from disk: the git branch, and other sessions.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-/// Sessions that are listed, and bytes of one that are read for its title.
+/// Maximum number of sessions that are listed.
 const MAX_SESSIONS: usize = 200;
+/// Maximum number of bytes of a session that are read for its title.
 const MAX_READ: u64 = 256 * 1024;
-/// Longest pointer file of git.
+/// Maximum size in bytes of a pointer file of git.
 const LONGEST_POINTER: u64 = 4096;
 
-/// Returns the git branch of a folder: `detached` without one, `None` outside of a repository.
+/// Returns the git branch of a folder: `detached` for a detached HEAD, `None` outside of a repository.
 pub(super) fn branch(cwd: &Path) -> Option<String> {
     let head = cwd.ancestors().find_map(|folder| {
         let git = folder.join(".git");
-        // In a worktree, `.git` is a file with the path of the folder.
+        // In a worktree, `.git` is a file that contains the path of the folder.
         let place = match pointer(&git) {
             Some(text) => folder.join(text.strip_prefix("gitdir:")?.trim()),
             None => git,
@@ -25,7 +26,7 @@ pub(super) fn branch(cwd: &Path) -> Option<String> {
     Some(pijs_terminal::line(&pijs_terminal::plain(name)))
 }
 
-/// Reads a short regular file. A pipe or a device in its place would block the screen.
+/// Reads a short regular file. Reading a pipe or a device in its place could block the screen.
 fn pointer(path: &Path) -> Option<String> {
     let metadata = std::fs::metadata(path).ok()?;
     let is_short = metadata.is_file() && metadata.len() <= LONGEST_POINTER;
@@ -76,7 +77,7 @@ fn title(file: PathBuf) -> Option<SessionListing> {
     Some(SessionListing { file, title: pijs_terminal::line(&title), date: date.replace('T', " ") })
 }
 
-/// Copies a session file into a folder, under its own name or an unused one.
+/// Copies a session file into a folder, under the same name or, if that is taken, another one.
 pub(super) fn import(file: &Path, folder: &Path) -> std::io::Result<PathBuf> {
     if !std::fs::metadata(file)?.is_file() {
         return Err(std::io::Error::other("it is not a regular file"));

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Work for the session's thread.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum UiTask {
-    /// The user submits text, now or at the end of the run; `by` is its author.
+    /// Handle text that the user submits, now or at the end of the run. `by` is the author, `None` for the user.
     Say { text: String, later: bool, by: Option<ExtensionId> },
     /// Abort the run.
     Abort,
@@ -17,7 +17,7 @@ pub(super) enum UiTask {
     Shortcut(String),
     /// Request suggestions for the text of the editor.
     Complete(CompletionRequest),
-    /// Request suggestions for a provider from those below it.
+    /// Request suggestions from the providers below one, for that provider.
     Suggest { number: u64, request: CompletionRequest, below: Option<ComponentId> },
     /// Let a provider insert the chosen suggestion.
     Apply { provider: ComponentId, request: CompletionRequest, item: Value, prefix: String },
@@ -29,7 +29,7 @@ pub(super) enum UiTask {
     Pick(ListKind),
     /// Apply the choice from a list.
     Picked(ListKind, String),
-    /// A list was closed without a choice.
+    /// Handle a list that was closed without a choice.
     Unpicked,
     /// Store the key of a provider.
     Entered { provider: String, key: String },
@@ -39,9 +39,9 @@ pub(super) enum UiTask {
     Copy,
     /// Move queued messages back into the editor.
     Unqueue,
-    /// Results were expanded or folded.
+    /// Publish whether results are expanded or folded.
     Expanded(bool),
-    /// Render a component with this width; `fresh` discards its caches.
+    /// Render a component with this width. `fresh` discards the component's caches.
     Render { id: ComponentId, columns: usize, focused: bool, fresh: bool },
     /// Pass a key to a component.
     Key(ComponentId, String),
@@ -49,7 +49,7 @@ pub(super) enum UiTask {
     Listen { data: String, listeners: Vec<ComponentId> },
     /// Set the text of an extension's editor.
     EditorText(ComponentId, String),
-    /// Set or paste the text of another extension into an editor; counted as delivered afterwards.
+    /// Set or paste the text of another extension into an editor. Afterwards it counts as delivered.
     Handed { to: ComponentId, text: String, is_paste: bool },
     /// Render a block of the transcript.
     Draw { block: u64, columns: usize, expanded: bool },

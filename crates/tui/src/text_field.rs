@@ -7,7 +7,7 @@ use super::pastes::Pastes;
 use pijs_terminal::layout::{boundary_before, boundary_behind, width};
 use std::collections::VecDeque;
 
-/// Longest text of a field in bytes; the rest is dropped.
+/// Maximum length of a field's text in bytes; the rest is dropped.
 pub(super) const LONGEST: usize = 1 << 20;
 
 /// A text with a cursor.
@@ -16,25 +16,25 @@ pub(super) struct TextField {
     pub(super) text: String,
     /// Byte offset of the cursor, between two characters.
     pub(super) at: usize,
-    /// Texts behind the marks.
+    /// Pasted texts behind the marks.
     pub(super) pastes: Pastes,
     /// Undo steps, newest last.
     pub(super) before: Vec<(String, usize, Pastes)>,
-    /// The previous key, as far as the next one continues it.
+    /// The previous key, if the next one can continue it.
     pub(super) last: LastEdit,
     /// Killed texts.
     pub(super) kills: KillRing,
 }
 
 impl TextField {
-    /// Creates a field with the cursor after `text`.
+    /// Creates a field with the cursor at the end of `text`.
     pub(super) fn new(text: &str) -> Self {
         let mut field = Self::default();
         field.set(text);
         field
     }
 
-    /// Returns the shown text, with marks.
+    /// Returns the displayed text, with marks.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -54,7 +54,7 @@ impl TextField {
         self.at
     }
 
-    /// Replaces the text, with the cursor at a byte offset. Keeps the texts behind marks.
+    /// Replaces the text, with the cursor at a byte offset. Keeps the pasted texts behind marks.
     pub(super) fn put(&mut self, text: &str, at: usize) {
         self.remember();
         self.last = LastEdit::Other;
@@ -98,7 +98,7 @@ impl TextField {
         self.remember();
         self.last = LastEdit::Other;
         let mut clean = cleaned(&beginning(text).replace('\t', "    "));
-        // A blank separates a path from the word before it.
+        // A blank separates a pasted path from the word before it.
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if clean.starts_with(['/', '~', '.']) && self.text[..self.at].ends_with(is_word) {
             clean.insert(0, ' ');
@@ -133,10 +133,10 @@ impl TextField {
         }
     }
 
-    /// Returns at most `rows` lines of `columns` around the cursor, which is shown as an inverse character.
+    /// Returns at most `rows` lines of at most `columns` around the cursor, which is shown as an inverse character.
     ///
-    /// Lays out only the shown lines, and at most the whole line with the cursor, so that a frame does not depend on the length
-    /// of the text.
+    /// Lays out only the visible lines, and at most the whole line with the cursor, so that the cost of a frame does not depend
+    /// on the length of the text.
     pub(super) fn shown(&self, columns: usize, rows: usize) -> Vec<String> {
         let (columns, rows) = (columns.max(2), rows.max(1));
         // Each line of the text takes at least one row.
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(field.at, 0);
     }
 
-    /// Each key and frame takes at most one pass over a large text: of one line, of many lines, and of marks.
+    /// Each key and each frame takes at most one pass over a large text, of one line, of many lines, or of marks.
     #[test]
     fn keys_over_a_large_text_take_linear_time() {
         const SIZE: usize = 1 << 18;
@@ -286,7 +286,7 @@ mod tests {
             field.put(&text, text.len());
             assert!(field.shown(80, 12).len() <= 12);
         }
-        // One pass takes less than a second in debug builds; a pass for each character takes hours.
+        // One pass takes less than a second in debug builds; a pass for each character would take hours.
         assert!(begun.elapsed().as_secs() < 600, "{:?}", begun.elapsed());
     }
 }

@@ -7,14 +7,15 @@ use pijs_runtime::trust::Trust;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// Largest theme file in bytes, and number of themes.
+/// Maximum size of a theme file in bytes.
 const LARGEST_THEME: u64 = 256 * 1024;
+/// Maximum number of themes.
 const MAX_THEMES: usize = 200;
-/// Depth of colour variables that refer to each other.
+/// Maximum depth of colour variables that refer to each other.
 const DEEPEST_VARIABLE: usize = 10;
 
 impl UserCommands {
-    /// Publishes the themes to realms. Each problem is reported once.
+    /// Publishes the themes to realms. Each problem is reported only once.
     pub(super) fn publish_themes(&self) {
         let (themes, problems) = themes(&self.session.agent.themes());
         self.session.host.set_state("themes", themes);
@@ -45,8 +46,8 @@ impl UserCommands {
     }
 }
 
-/// Reads theme files, and those in folders, in the format for realms: `{name, path, foregrounds, backgrounds}`. Returns them with
-/// the problems of invalid ones.
+/// Reads theme files, and the theme files in folders. Returns them in the format for realms, `{name, path, foregrounds,
+/// backgrounds}`, with the problems of invalid ones.
 fn themes(places: &[PathBuf]) -> (Vec<Value>, Vec<String>) {
     let (mut found, mut problems): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
     for place in places {

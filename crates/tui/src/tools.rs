@@ -1,5 +1,5 @@
-//! Renders calls of built-in tools and shell commands of the user: a title, and a part of the result. An extension's renderer of
-//! its own tool has precedence; other tools show their arguments and text.
+//! Renders calls of built-in tools and shell commands of the user: a title, and a part of the result. If an extension has a
+//! renderer for its tool, that has precedence; other tools show their arguments and text.
 
 use super::clip;
 use super::images;
@@ -7,18 +7,18 @@ use super::transcript::ToolBlock;
 use pijs_terminal::layout::{clamp, wrap};
 use serde_json::Value;
 
-/// Lines of a folded result and title.
+/// Maximum number of lines of a folded title, and of a folded result without a separate limit.
 const FOLDED_LINES: usize = 10;
-/// Lines of a folded result: of the `bash` tool, of the user's command, of searches, and of listings.
+/// Maximum number of lines of a folded result: of the `bash` tool, of the user's command, of searches, and of listings.
 const BASH_LINES: usize = 5;
 const USER_COMMAND_LINES: usize = 20;
 const SEARCH_LINES: usize = 15;
 const LISTING_LINES: usize = 20;
 
-/// Name in place of a tool for shell commands of the user; no tool has it.
+/// Name for shell commands of the user, in place of a tool's; no tool has this name.
 pub(super) const USER_COMMAND: &str = "$";
 
-/// The part of a folded text that stays.
+/// The part of a folded text that is shown.
 #[derive(Debug, Clone, Copy)]
 enum KeptPart {
     First(usize),
@@ -26,7 +26,7 @@ enum KeptPart {
     Nothing,
 }
 
-/// Describes a call; `None` for a tool whose arguments are not those of a built-in one.
+/// Describes a call; `None` for a tool that does not have the arguments of a built-in one.
 fn said(call: &ToolBlock) -> Option<String> {
     let text = |key: &str| call.args.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let number = |key: &str| call.args.get(key).and_then(Value::as_u64);
@@ -115,7 +115,7 @@ pub(super) fn result(call: &ToolBlock, columns: usize, expanded: bool) -> Vec<St
     lines
 }
 
-/// Returns a text, or its visible part with the number of hidden lines.
+/// Returns the whole text, or its visible part with the number of hidden lines.
 fn folded(text: &str, part: KeptPart, columns: usize, expanded: bool) -> Vec<String> {
     let text = text.trim_end();
     if text.trim().is_empty() {

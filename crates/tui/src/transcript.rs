@@ -8,11 +8,12 @@ use pijs_terminal::layout::{clamp, wrap};
 use pijs_terminal::markdown;
 use serde_json::Value;
 
-/// Blocks that are kept, and their memory; the oldest are evicted. The session file has all of them.
+/// Maximum number of blocks; the oldest are evicted. The session file has all of them.
 pub(super) const MAX_BLOCKS: usize = 4_000;
+/// Maximum approximate memory of all blocks in bytes; the oldest are evicted.
 const MAX_BYTES: usize = 128 << 20;
 
-/// Content blocks of a streamed reply that are shown; a provider chooses their indices.
+/// Maximum number of content blocks shown of a streamed reply, whose indexes the provider chooses.
 const MAX_PIECES: usize = 10_000;
 
 /// Styles of text.
@@ -27,7 +28,7 @@ pub(super) enum Style {
 }
 
 impl Style {
-    /// Returns the prefix of the first line, and the SGR parameters.
+    /// Returns the prefix of the first line and the SGR parameters.
     fn parts(self) -> (&'static str, &'static str) {
         match self {
             Self::User => ("> ", "1"),
@@ -83,26 +84,26 @@ pub(super) enum BlockContent {
 pub(super) struct TranscriptBlock {
     pub(super) id: u64,
     pub(super) content: BlockContent,
-    /// Incremented with each change.
+    /// Number of changes.
     revision: u64,
-    /// Key for which the lines were made.
+    /// Key for which the lines were rendered; `None` if they have to be rendered again.
     made: Option<RenderKey>,
     lines: Vec<String>,
-    /// Lines rendered by extensions: of the block, or of a call's title and result.
+    /// Lines rendered by extensions: of the block, or of a call's title and of its result.
     drawn: [Option<Vec<String>>; 2],
     /// Texts transformed by extensions.
     changed: Option<Vec<String>>,
-    /// Key for which rendering was last requested.
+    /// Key for which rendering by an extension was last requested.
     asked: Option<RenderKey>,
     /// Approximate memory in bytes.
     bytes: usize,
 }
 
-/// Key of rendered lines: revision, columns, unfolded.
+/// Key of rendered lines: revision, columns, and whether they are expanded.
 type RenderKey = (u64, usize, bool);
 
 impl TranscriptBlock {
-    /// Returns the lines; `label` replaces hidden thinking.
+    /// Returns the lines. `label` replaces hidden thinking.
     fn lines(&mut self, columns: usize, expanded: bool, label: Option<&str>) -> &[String] {
         let made = (self.revision, columns, expanded);
         if self.made != Some(made) {
@@ -143,7 +144,7 @@ impl TranscriptBlock {
                         lines.push(String::new());
                     }
                     lines.extend(match (style, label) {
-                        // The end of a streamed text is visible.
+                        // Of a long streamed text, the end is shown.
                         (Style::Plain, _) => markdown::lines(&clip::last(text.trim(), clip::TEXT), columns),
                         (Style::Thinking, Some(label)) => style.lines(&pijs_terminal::plain(label), columns),
                         _ => style.lines(text.trim(), columns),
@@ -174,7 +175,7 @@ pub(super) struct Transcript {
     next: u64,
     /// Approximate memory of all blocks in bytes.
     bytes: usize,
-    /// The streamed reply.
+    /// Id of the block of the streamed reply.
     reply: Option<u64>,
     hides_thinking: bool,
     /// Text in place of hidden thinking.
@@ -226,33 +227,33 @@ impl Transcript {
     pub(super) fn say(&mut self, style: Style, text: &str) {
         let text = match style {
             Style::Info | Style::Warning | Style::Error => clip::first(text, clip::TEXT),
-            // Kept whole, since an extension may transform it.
+            // Kept whole, because an extension may transform it.
             Style::User | Style::Plain | Style::Thinking => text.into(),
         };
         self.push(BlockContent::Text(style, text.into_owned()));
     }
 
-    /// Removes all blocks, for [`Transcript::put_back`].
+    /// Removes and returns all blocks, for [`Transcript::put_back`].
     pub(super) fn take(&mut self) -> std::collections::VecDeque<TranscriptBlock> {
         self.bytes = 0;
         std::mem::take(&mut self.blocks)
     }
 
-    /// Appends removed blocks.
+    /// Appends blocks that were taken.
     pub(super) fn put_back(&mut self, blocks: std::collections::VecDeque<TranscriptBlock>) {
         self.bytes += blocks.iter().map(|block| block.bytes).sum::<usize>();
         self.blocks.extend(blocks);
         self.make_room();
     }
 
-    /// Removes everything for another session.
+    /// Removes all blocks, when another session begins.
     pub(super) fn clear(&mut self) {
         self.blocks.clear();
         self.bytes = 0;
         self.reply = None;
     }
 
-    /// Toggles the visibility of thinking; returns whether it is hidden now.
+    /// Toggles the visibility of thinking. Returns whether it is hidden afterwards.
     pub(super) fn toggle_thinking(&mut self) -> bool {
         self.hides_thinking = !self.hides_thinking;
         self.make_anew();
@@ -271,7 +272,7 @@ impl Transcript {
         }
     }
 
-    /// Requests rendering of a tool call again, or of everything with `None`.
+    /// Requests new rendering of a tool call, or of everything for `None`.
     pub(super) fn redraw(&mut self, call: Option<&str>) {
         for block in &mut self.blocks {
             let is_it = call.is_none_or(|id| matches!(&block.content, BlockContent::Call(call) if call.id == id));
@@ -323,7 +324,7 @@ impl Transcript {
         }
     }
 
-    /// Changes the incomplete tool call with an id, or begins one: a model may repeat an id.
+    /// Changes the incomplete tool call with an id, or begins a new one, because a model may repeat an id.
     pub(super) fn call(&mut self, id: &str, change: impl FnOnce(&mut ToolBlock)) {
         let known = self.blocks.iter().rev().find_map(|block| match &block.content {
             BlockContent::Call(call) if call.id == id => Some((block.id, call.is_done)),
@@ -360,7 +361,7 @@ impl Transcript {
             }
             let asked = Some((block.revision, columns, expanded));
             if wants_drawing(&block.content, self.transforms) && block.asked != asked {
-                // Requested once for each state.
+                // Requested only once for each state.
                 block.asked = asked;
                 undrawn.push(block.id);
             }
@@ -426,7 +427,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repeated_call_id_is_another_call() {
+    fn a_repeated_call_id_begins_another_call() {
         let mut transcript = Transcript::default();
         for path in ["first", "second"] {
             transcript.call("call_1", |call| {

@@ -9,9 +9,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Enables the alternate screen, bracketed paste and the Kitty keyboard protocol, and disables line wrap.
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?7l\u{1b}[?2004h\u{1b}[>7u\u{1b}[?25l\u{1b}[2J";
-/// Restores the modes, whichever were enabled.
+/// Restores the modes, regardless of which were enabled.
 const LEAVE: &str = "\u{1b}[?2026l\u{1b}[0m\u{1b}[<u\u{1b}[?2004l\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l";
-/// Time after which an ESC without a successor is a key.
+/// Time after which an ESC that no other byte follows is a key.
 const LONE_ESCAPE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// A terminal in raw mode. Dropping it, or [`Tty::restore`], restores it.
@@ -20,7 +20,7 @@ pub(super) struct Tty {
     reading: Arc<ReaderState>,
 }
 
-/// State of input: read by this program, or by another one that uses the terminal.
+/// State of the input, which is read by this program or by another one that uses the terminal.
 struct ReaderState {
     state: Mutex<ReaderPause>,
     changed: Condvar,
@@ -55,7 +55,7 @@ impl ReaderState {
     fn pause(&self) {
         let mut state = self.state();
         state.is_wanted = true;
-        // A thread that has ended does not need the byte.
+        // If the thread has ended, the byte is not needed.
         let _ = (&self.wake).write_all(b".");
         while !state.is_kept && !state.is_over {
             state = self.wait(state);
@@ -67,7 +67,7 @@ impl ReaderState {
         self.changed.notify_all();
     }
 
-    /// Called on the reading thread: stays paused as long as requested.
+    /// Called on the reading thread: blocks while a pause is requested.
     fn keep(&self) {
         let mut state = self.state();
         while state.is_wanted {
@@ -85,7 +85,7 @@ impl ReaderState {
 }
 
 impl Tty {
-    /// Takes over the terminal; `None` when stdin or stdout is not one.
+    /// Takes over the terminal; `None` if stdin or stdout is not a terminal.
     pub(super) fn open() -> std::io::Result<Option<Arc<Self>>> {
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             return Ok(None);
@@ -95,7 +95,7 @@ impl Tty {
         Ok(Some(tty))
     }
 
-    /// Enables raw mode and the alternate screen, unless they are enabled.
+    /// Enables raw mode and the alternate screen, unless they are already enabled.
     pub(super) fn enter(&self) -> std::io::Result<()> {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if before.is_none() {
@@ -109,17 +109,17 @@ impl Tty {
         Ok(())
     }
 
-    /// Restores the terminal, unless it is restored.
+    /// Restores the terminal, unless it is already restored.
     pub(super) fn restore(&self) {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = before.take() {
             self.write(LEAVE);
-            // A terminal that is gone has no modes.
+            // A closed terminal has no modes to restore.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &before);
         }
     }
 
-    /// Restores the terminal for another program, which receives the input, until [`Tty::take_back`]. The reading thread must be
+    /// Restores the terminal for another program, which receives the input until [`Tty::take_back`]. The reading thread must be
     /// running.
     pub(super) fn lend(&self) {
         self.reading.pause();
@@ -133,7 +133,7 @@ impl Tty {
         taken
     }
 
-    /// Returns columns and rows; 80 by 24 when the size is unknown.
+    /// Returns columns and rows; 80 by 24 if the size is unknown.
     pub(super) fn size(&self) -> (usize, usize) {
         pijs_runtime::terminal_size().unwrap_or((80, 24))
     }
@@ -146,7 +146,7 @@ impl Tty {
         }
     }
 
-    /// Writes sanitised text. The reader detects a terminal that is gone.
+    /// Writes sanitised text. The reader detects a closed terminal.
     pub(super) fn write(&self, text: &str) {
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -159,7 +159,7 @@ impl Drop for Tty {
     }
 }
 
-/// Reads input on its own thread until `take` returns `false` or the terminal is gone, which `take` learns by `None`.
+/// Reads input on a separate thread until `take` returns `false` or the terminal is closed, for which `take` receives `None`.
 pub(super) fn read(tty: &Tty, mut take: impl FnMut(Option<Vec<TerminalInput>>) -> bool + Send + 'static) {
     let reading = Arc::clone(&tty.reading);
     std::thread::spawn(move || {
@@ -171,7 +171,7 @@ pub(super) fn read(tty: &Tty, mut take: impl FnMut(Option<Vec<TerminalInput>>) -
     });
 }
 
-/// Reads until the end; returns whether the terminal is gone.
+/// Reads until the end. Returns whether the terminal was closed.
 fn read_all(reading: &ReaderState, take: &mut impl FnMut(Option<Vec<TerminalInput>>) -> bool) -> bool {
     let mut splitter = Splitter::default();
     let mut buffer = [0; 4096];
@@ -187,11 +187,11 @@ fn read_all(reading: &ReaderState, take: &mut impl FnMut(Option<Vec<TerminalInpu
                 continue;
             }
             Err(rustix::io::Errno::INTR) => continue,
-            // Without polling the terminal is read directly.
+            // If polling fails, the terminal is read directly.
             Ok(_) | Err(_) => {}
         }
         if waited[1].revents().contains(PollFlags::IN) {
-            // The byte is available on the thread's own socket.
+            // The byte is available on the thread's wake socket.
             let _ = (&reading.woken).read(&mut [0; 1]);
             reading.keep();
             continue;

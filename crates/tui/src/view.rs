@@ -1,10 +1,10 @@
 //! The state of the screen.
 //!
-//! One value behind a lock, in groups that own their part of it. Extensions change it through [`super::port`], the agent through
-//! [`super::events`], the user through [`View::typed`]; [`super::draw`] renders it. Work for the session's thread is returned as
-//! [`UiTask`].
+//! The state is one value behind a lock. It consists of groups, each of which owns a part of it. Extensions change it through
+//! [`super::port`], the agent through [`super::events`], the user through [`View::typed`]; [`super::draw`] renders it. Work for
+//! the session's thread is returned as [`UiTask`].
 //!
-//! The groups are independent of each other; behaviour that concerns several of them is here: the focus, the end of a component,
+//! The groups are independent of each other; behaviour that concerns several groups is here: the focus, the end of a component,
 //! the end of a realm, and the end of the session.
 
 mod component_pictures;
@@ -134,7 +134,7 @@ impl View {
         self.focus_moved(before);
     }
 
-    /// Checks whether an extension may have another component; `is_layer` for one with a layer of its own.
+    /// Checks whether an extension may have another component; `is_layer` is set if the component needs a layer.
     pub(super) fn expect_component_quota(&self, id: &ComponentId, is_layer: bool) -> Result<(), HostcallError> {
         self.pictures.expect_quota(id)?;
         if is_layer { self.layers.expect_custom_quota(&id.0) } else { Ok(()) }
@@ -225,7 +225,7 @@ impl View {
         self.run.next_frame().into_iter().chain(countdown).min()
     }
 
-    /// Returns whether Enter submits the text: `None` for not yet, or the author of the text.
+    /// Returns the author if Enter submits the text, and `None` if it does not submit it yet. The inner `None` means the user.
     pub(super) fn submits(&mut self, now: Instant) -> Option<Option<ExtensionId>> {
         match self.editor.take_author(now) {
             Ok(by) => Some(by),
@@ -236,7 +236,7 @@ impl View {
         }
     }
 
-    /// Removes everything of an extension whose realm ended, or of all extensions with `None`.
+    /// Removes everything that belongs to an extension whose realm ended, or to all extensions for `None`.
     pub(super) fn forget(&mut self, gone: Option<&ExtensionId>) {
         let is_gone = |extension: &ExtensionId| gone.is_none_or(|gone| gone == extension);
         self.layers.forget(is_gone);
@@ -251,7 +251,7 @@ impl View {
         }
     }
 
-    /// Begins closing the session: open prompts and dialogs are cancelled.
+    /// Begins to close the session: cancels open prompts and dialogs.
     pub(super) fn leave(&mut self) {
         self.session.is_leaving = true;
         self.completion.pending.clear();

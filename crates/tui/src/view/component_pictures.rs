@@ -1,14 +1,15 @@
-//! Pictures of components: the lines that the realms of extensions rendered last.
+//! Pictures of components, which are the lines that the realms of extensions last rendered.
 
 use super::quota::used_up;
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use std::collections::BTreeMap;
 
-/// Id of a component: extension, and handle in its realm.
+/// Id of a component: the extension, and the handle in its realm.
 pub(crate) type ComponentId = (ExtensionId, u32);
 
-/// Components of one extension, and bytes of their pictures.
+/// Maximum number of components of one extension.
 const MAX_COMPONENTS: usize = 256;
+/// Maximum size in bytes of the pictures of one extension.
 const MAX_DRAWN: usize = 16 << 20;
 
 /// The picture of a component.
@@ -17,13 +18,13 @@ pub(crate) struct ComponentPicture {
     pub(crate) lines: Vec<String>,
     /// Width of the widest line.
     pub(crate) made: usize,
-    /// Bytes of the lines.
+    /// Size of the lines in bytes.
     bytes: usize,
     /// Last requested width, and whether rendering is due.
     pub(crate) width: usize,
     pub(crate) is_dirty: bool,
     pub(crate) is_asked: bool,
-    /// Whether its caches are of another theme.
+    /// Whether the component's caches belong to another theme.
     pub(crate) is_stale: bool,
 }
 
@@ -67,7 +68,7 @@ impl ComponentPictures {
         self.0.get_mut(id)
     }
 
-    /// Removes the pictures of extensions that are gone.
+    /// Removes the pictures of extensions whose realms are gone.
     pub(crate) fn forget(&mut self, is_gone: impl Fn(&ExtensionId) -> bool) {
         self.0.retain(|(extension, _), _| !is_gone(extension));
     }
@@ -100,7 +101,7 @@ impl ComponentPictures {
         }
     }
 
-    /// Stores the lines of a component up to its extension's limit; none is wider than `made`.
+    /// Stores the lines of a component up to its extension's limit. No line is wider than `made`.
     pub(crate) fn keep_lines(&mut self, id: &ComponentId, mut lines: Vec<String>, made: usize) {
         let others: usize = self.of(&id.0).filter(|(other, _)| *other != id).map(|(_, drawn)| drawn.bytes).sum();
         let Some(drawn) = self.0.get_mut(id) else { return };

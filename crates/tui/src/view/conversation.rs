@@ -9,15 +9,15 @@ pub(crate) struct Conversation {
     pub(crate) transcript: Transcript,
     /// Reports of extensions that were already shown.
     pub(crate) repeated: RepeatedReports,
-    /// Lines below the visible part of the transcript.
+    /// Number of lines below the visible part of the transcript.
     pub(crate) scroll: usize,
     /// Whether results are expanded.
     pub(crate) expanded: bool,
-    /// Queued messages.
+    /// Texts of the queued messages.
     pub(crate) queued: Vec<String>,
-    /// Error of the last reply, as it was shown.
+    /// Error of the last reply, as shown.
     failure: Option<String>,
-    /// Address and cause of failures since the last prompt, as they were shown.
+    /// Address and cause of failures since the last prompt, as shown.
     told_cause: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Conversation {
         self.queued.retain(|queued| queued != text);
     }
 
-    /// Shows a message of the user, which is no longer queued.
+    /// Shows a message of the user and removes it from the queue.
     pub(crate) fn say_prompt(&mut self, text: &str) {
         self.unqueue(text);
         self.told_cause = None;
@@ -53,7 +53,7 @@ impl Conversation {
         self.failure = Some(error);
     }
 
-    /// Returns the parts of a retry's reason that are not on the screen yet.
+    /// Returns the parts of a retry's reason that are not shown yet.
     pub(crate) fn new_reasons(&mut self, error: String, cause: Option<String>) -> Vec<String> {
         // The error of a failed reply is already shown.
         let error = Some(error).filter(|error| self.failure.take().as_ref() != Some(error));
@@ -62,7 +62,7 @@ impl Conversation {
         error.into_iter().chain(cause).collect()
     }
 
-    /// Takes the cause of failures that was shown.
+    /// Takes the cause of failures that is shown.
     pub(crate) fn take_told_cause(&mut self) -> Option<String> {
         self.told_cause.take()
     }

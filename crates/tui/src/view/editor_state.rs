@@ -10,34 +10,34 @@ use crate::text_field::TextField;
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use std::time::Instant;
 
-/// Bytes of undelivered text that extensions inserted into the editors of others.
+/// Maximum size in bytes of undelivered text that extensions inserted into editors of other extensions.
 const MAX_HANDED: usize = 4 << 20;
 
-/// The editor of an extension in place of the built-in one.
+/// The editor of an extension that replaces the built-in one.
 #[derive(Debug)]
 struct ReplacementEditor {
     id: ComponentId,
-    /// The key that it handles.
+    /// The key that the editor is handling; `None` while it handles none.
     handling: Option<String>,
-    /// Whether the user pressed Enter in it since its last submission.
+    /// Whether the user has pressed Enter in the editor since its last submission.
     may_submit: bool,
 }
 
-/// The editor.
+/// The state of the editor.
 #[derive(Debug, Default)]
 pub(crate) struct EditorState {
-    /// The text; a copy of it while an extension's editor replaces the built-in one.
+    /// The text. While an extension's editor replaces the built-in one, a copy of its text.
     pub(crate) field: TextField,
-    /// Author of the text, when an extension wrote it.
+    /// Author of the text, if an extension wrote it.
     pub(crate) inserted: Option<InsertedText>,
     pub(crate) history: PromptHistory,
     replacement: Option<ReplacementEditor>,
-    /// Undelivered bytes that extensions inserted into the editors of others.
+    /// Number of undelivered bytes that extensions inserted into editors of other extensions.
     handed: usize,
 }
 
 impl EditorState {
-    /// Records that the text is an extension's, until it is submitted or deleted.
+    /// Records that an extension wrote the text, until it is submitted or deleted.
     pub(crate) fn note_inserted(&mut self, extension: &ExtensionId) {
         self.inserted = Some(InsertedText::whole(extension));
     }
@@ -47,7 +47,7 @@ impl EditorState {
         self.inserted = Some(InsertedText::continued(extension));
     }
 
-    /// Returns the author of a text that Enter submits now, `None` for the user. Fails with the author of a text that the user
+    /// Returns the author of a text that Enter submits now; `None` means the user. Fails with the author of a text that the user
     /// could not read yet.
     pub(crate) fn take_author(&mut self, now: Instant) -> Result<Option<ExtensionId>, ExtensionId> {
         InsertedText::take_author(&mut self.inserted, now)
@@ -59,7 +59,7 @@ impl EditorState {
         self.replacement_id().map(|id| UiTask::EditorText(id.clone(), text.to_owned())).into_iter().collect()
     }
 
-    /// Inserts text of an extension. An editor of the same extension already has it.
+    /// Inserts text of an extension. If the editor belongs to the same extension, it already has the text.
     pub(crate) fn insert_of(
         &mut self,
         extension: &ExtensionId,
@@ -97,23 +97,23 @@ impl EditorState {
         self.handed = self.handed.saturating_sub(size);
     }
 
-    /// Returns the editor of an extension in place of the built-in one.
+    /// Returns the editor of an extension that replaces the built-in one.
     pub(crate) fn replacement_id(&self) -> Option<&ComponentId> {
         self.replacement.as_ref().map(|editor| &editor.id)
     }
 
-    /// Sets or removes the editor of an extension; returns the previous one.
+    /// Sets or removes the editor of an extension. Returns the previous one.
     pub(crate) fn replace(&mut self, id: Option<ComponentId>) -> Option<ComponentId> {
         let editor = id.map(|id| ReplacementEditor { id, handling: None, may_submit: false });
         std::mem::replace(&mut self.replacement, editor).map(|before| before.id)
     }
 
-    /// Returns to the built-in editor when the replacement is one of these.
+    /// Returns to the built-in editor if the replacement is one of these.
     pub(crate) fn restore_if(&mut self, is_gone: impl Fn(&ComponentId) -> bool) {
         self.replacement.take_if(|editor| is_gone(&editor.id));
     }
 
-    /// Records that a component handles a key. Effects of an editor during the key count as the user's.
+    /// Records that a component handles a key. Effects of an editor during the key are attributed to the user.
     pub(crate) fn begin_handling(&mut self, id: &ComponentId, key: Option<String>) {
         if let Some(editor) = self.replacement.as_mut().filter(|editor| editor.id == *id) {
             editor.may_submit |= matches!(key.as_deref(), Some("enter" | "alt+enter"));
@@ -128,7 +128,7 @@ impl EditorState {
         }
     }
 
-    /// Returns the key of the user that the replacement handles.
+    /// Returns the user's key that the replacement is handling.
     pub(crate) fn handled_key(&self) -> Option<&str> {
         self.replacement.as_ref()?.handling.as_deref()
     }
@@ -138,7 +138,7 @@ impl EditorState {
         self.replacement.as_mut().is_some_and(|editor| std::mem::take(&mut editor.may_submit))
     }
 
-    /// Moves to the line above or below; beyond the first and last one, through the history, or within the line.
+    /// Moves to the line above or below. Beyond the first and the last line, moves through the history, or within the line.
     pub(crate) fn up_or_down(&mut self, name: &str, data: &str) {
         let (is_up, browses) = (name == "up", self.history.is_browsed());
         if self.field.key(name, data) {

@@ -1,4 +1,4 @@
-//! Listeners of extensions to keys, and the keys that wait for their results.
+//! Manages the key listeners of extensions, and the keys that wait for their results.
 
 use super::component_pictures::ComponentId;
 use crate::input::{TerminalInput, marked};
@@ -6,21 +6,21 @@ use crate::task::UiTask;
 use pijs_protocol::ExtensionId;
 use std::collections::VecDeque;
 
-/// Keys that wait for a listener; later ones are dropped.
+/// Maximum number of keys that wait for a listener; later ones are dropped.
 const MAX_WAITING_KEYS: usize = 10_000;
 
-/// The listeners, with one key at a time.
+/// The listeners, which handle one key at a time.
 #[derive(Debug, Default)]
 pub(crate) struct KeyListeners {
     listeners: Vec<ComponentId>,
-    /// The key that listeners have.
+    /// The key that listeners are handling.
     current: Option<TerminalInput>,
-    /// Later keys, in order.
+    /// Later keys, oldest first.
     waiting: VecDeque<TerminalInput>,
 }
 
 impl KeyListeners {
-    /// Adds a listener, in place of an earlier one of its extension: each key waits for all of them.
+    /// Adds a listener. It replaces an earlier one of the same extension, because each key waits for all listeners.
     pub(crate) fn add(&mut self, id: ComponentId) {
         self.remove(&id.0);
         self.listeners.push(id);
@@ -31,12 +31,12 @@ impl KeyListeners {
         self.listeners.retain(|listener| listener.0 != *extension);
     }
 
-    /// Removes the listeners of extensions that are gone.
+    /// Removes the listeners of extensions whose realms are gone.
     pub(crate) fn forget(&mut self, is_gone: impl Fn(&ExtensionId) -> bool) {
         self.listeners.retain(|(extension, _)| !is_gone(extension));
     }
 
-    /// Returns whether listeners have a key.
+    /// Returns whether listeners are handling a key.
     pub(crate) fn are_busy(&self) -> bool {
         self.current.is_some()
     }
@@ -53,7 +53,7 @@ impl KeyListeners {
         self.waiting.pop_front()
     }
 
-    /// Passes a key to all listeners, or to that of one extension. Returns `None` without a listener.
+    /// Passes a key to all listeners, or to the listener of one extension. Returns `None` if there is no listener.
     pub(crate) fn begin(&mut self, input: &TerminalInput, only: Option<&ExtensionId>) -> Option<UiTask> {
         let is_asked = |listener: &&ComponentId| only.is_none_or(|only| listener.0 == *only);
         let listeners: Vec<ComponentId> = self.listeners.iter().filter(is_asked).cloned().collect();
@@ -68,7 +68,7 @@ impl KeyListeners {
         Some(UiTask::Listen { data, listeners })
     }
 
-    /// Takes the key back from the listeners.
+    /// Returns the key that listeners were handling, and ends its handling.
     pub(crate) fn end(&mut self) -> Option<TerminalInput> {
         self.current.take()
     }

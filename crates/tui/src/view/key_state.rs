@@ -1,4 +1,4 @@
-//! Keys with a meaning of their own: shortcuts of extensions, and keys that are pressed twice.
+//! Handles keys with a special meaning: shortcuts of extensions, and keys that are pressed twice.
 
 use crate::input::{self, TerminalInput};
 use crate::picker::ListKind;
@@ -6,12 +6,12 @@ use pijs_protocol::guard;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Two Ctrl-C within this time end the program.
+/// Maximum time between two Ctrl-C that end the program.
 const EXIT_CHORD: Duration = Duration::from_millis(1_000);
-/// Two Escapes within this time open the tree of the session.
+/// Maximum time between two Escapes that open a list.
 const DOUBLE_ESCAPE: Duration = Duration::from_millis(500);
 
-/// Shortcuts, and the previous press of keys that count twice.
+/// Shortcuts, and the time of the previous press of keys that are pressed twice.
 #[derive(Debug, Default)]
 pub(crate) struct KeyState {
     /// Keys with shortcuts of extensions.
@@ -19,7 +19,7 @@ pub(crate) struct KeyState {
     shortcut_warnings: Vec<String>,
     interrupted: Option<Instant>,
     escaped: Option<Instant>,
-    /// List that two Escapes open.
+    /// List that two Escapes open; `None` if they open none.
     pub(crate) escapes_to: Option<ListKind>,
 }
 

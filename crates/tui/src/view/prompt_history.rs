@@ -2,24 +2,25 @@
 
 use crate::text_field::{LONGEST, TextField};
 
-/// Prompts of the history, and their bytes.
+/// Maximum number of prompts in the history.
 const MAX_HISTORY: usize = 200;
+/// Maximum size of the history in bytes.
 const MAX_HISTORY_BYTES: usize = 16 << 20;
 
 /// Prompts of the session, newest last.
 #[derive(Debug, Default)]
 pub(crate) struct PromptHistory {
     prompts: Vec<String>,
-    /// Position from the end; 0 is the text being typed.
+    /// Position from the end; 0 is the text that the user is typing.
     back: usize,
-    /// The text being typed, while an earlier prompt is shown.
+    /// The text that the user was typing, while an earlier prompt is shown.
     draft: Option<TextField>,
 }
 
 impl PromptHistory {
     /// Adds a prompt.
     pub(crate) fn remember(&mut self, text: String) {
-        // The editor would truncate a longer one.
+        // The editor would truncate a longer prompt.
         if self.prompts.last() == Some(&text) || text.len() > LONGEST {
             return;
         }
@@ -35,7 +36,7 @@ impl PromptHistory {
         self.back > 0
     }
 
-    /// Continues with the text in the editor.
+    /// Continues from the text in the editor.
     pub(crate) fn reset(&mut self) {
         (self.back, self.draft) = (0, None);
     }

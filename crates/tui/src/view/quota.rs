@@ -2,7 +2,7 @@
 
 use pijs_protocol::HostcallError;
 
-/// Widgets, statuses, open dialogs and layers: the limit of each for one extension.
+/// Maximum number per extension of widgets, of statuses, of open dialogs, and of layers.
 pub(crate) const MAX_KEPT: usize = 64;
 
 /// Returns the error of an exhausted quota.

@@ -4,7 +4,7 @@ use crate::clip::{LONGEST_LINE, clipped};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Frames of a working indicator.
+/// Maximum number of frames of a working indicator.
 const MAX_FRAMES: usize = 100;
 
 /// The working indicator.

@@ -3,7 +3,7 @@
 use crate::clip::clipped;
 use crate::footer::FooterData;
 
-/// Longest shown name of a session or model in bytes.
+/// Maximum length in bytes of the displayed name of a session or model.
 const LONGEST_NAME: usize = 1 << 10;
 
 /// The current model.
@@ -15,10 +15,10 @@ pub(crate) struct ModelStatus {
     pub(crate) thinking: String,
 }
 
-/// The session as header, footer, status row and title show it.
+/// Data about the session for header, footer, status row and title.
 #[derive(Debug, Default)]
 pub(crate) struct SessionStatus {
-    /// Lines at the top without a header of an extension.
+    /// Lines at the top if no extension has a header.
     pub(crate) welcome: Vec<String>,
     pub(crate) footer: FooterData,
     /// Git branch for footers.

@@ -5,7 +5,7 @@ use super::quota::MAX_KEPT;
 use pijs_protocol::ExtensionId;
 use std::collections::BTreeMap;
 
-/// Lines of a text widget.
+/// Maximum number of lines of a text widget.
 const WIDGET_LINES: usize = 10;
 
 /// Content of a widget.
@@ -27,7 +27,7 @@ pub(crate) struct Widget {
 /// All widgets, headers, footers and statuses.
 #[derive(Debug, Default)]
 pub(crate) struct WidgetArea {
-    /// Header components; the last one is shown.
+    /// Header components, of which the last one is shown.
     headers: Vec<ComponentId>,
     footers: Vec<ComponentId>,
     widgets: Vec<Widget>,
@@ -121,7 +121,7 @@ impl WidgetArea {
         self.widgets.retain(|widget| !matches!(&widget.content, WidgetContent::Component(other) if other == id));
     }
 
-    /// Removes everything of extensions that are gone.
+    /// Removes everything that belongs to extensions whose realms are gone.
     pub(crate) fn forget(&mut self, is_gone: impl Fn(&ExtensionId) -> bool) {
         self.headers.retain(|(extension, _)| !is_gone(extension));
         self.footers.retain(|(extension, _)| !is_gone(extension));
