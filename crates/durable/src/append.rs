@@ -6,30 +6,30 @@ use pijs_protocol::guard;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Bytes per read in the search for the last line break.
+/// Number of bytes per read when searching for the last line break.
 const BLOCK: u64 = 64 << 10;
 
 /// The writer of an append-only file of lines.
 ///
-/// [`Appender::append`] is atomic: the part of a failed or short write is truncated. The kernel's lock excludes a second writer,
-/// in this process and in others.
+/// [`Appender::append`] is atomic: the partial data of a failed or short write is truncated. The kernel's lock excludes a second
+/// writer, in this process and in others.
 #[derive(Debug)]
 pub struct Appender {
     path: PathBuf,
     file: Box<dyn VfsFile>,
     length: u64,
-    /// Whether the end of the file is unknown: a truncation or a flush failed.
+    /// Whether the end of the file is unknown, because a truncation or a flush failed.
     end_unknown: bool,
 }
 
-/// A file opened for appending.
+/// The result of opening a file for appending.
 #[derive(Debug)]
 pub struct Opened {
-    /// Appends behind the last whole line. The data behind it stays until [`Appender::cut`].
+    /// The writer, which appends after the last whole line. Data after that line stays until [`Appender::cut`].
     pub appender: Appender,
-    /// Bytes up to and including the last line break.
+    /// Number of bytes up to and including the last line break.
     pub whole: u64,
-    /// Bytes behind it: an interrupted write.
+    /// Number of bytes after the last line break, left by an interrupted write.
     pub torn: u64,
     /// Whether the file was created.
     pub created: bool,
@@ -40,8 +40,8 @@ impl Appender {
     ///
     /// # Errors
     ///
-    /// `ResourceBusy` when another writer has it open. `InvalidInput` for a link, a directory, a pipe or a device,
-    /// `PermissionDenied` for a file of another user or with a second name.
+    /// `ResourceBusy` when another writer has the file open. `InvalidInput` for a link, a directory, a pipe or a device,
+    /// `PermissionDenied` for a file that belongs to another user or has a second hard link.
     pub fn open(disk: &Disk, path: &Path) -> io::Result<Opened> {
         disk.create_dirs(folder_of(path)?)?;
         match disk.stat(path) {
@@ -66,14 +66,14 @@ impl Appender {
             let message = format!("{} is being written by another process", path.display());
             return Err(io::Error::new(ErrorKind::ResourceBusy, message));
         }
-        // The umask may have removed bits from a new file, even those of its owner.
+        // The umask may have removed bits from a new file, even the owner's.
         if created || stat.mode & 0o077 != 0 {
             file.set_mode(PRIVATE)?;
         }
         if created {
             disk.sync_dir(folder_of(path)?)?;
         }
-        // The length is stable only after the lock.
+        // The length is stable only while the lock is held.
         let length = file.stat()?.len;
         let whole = whole_lines(&mut *file, length)?;
         let appender = Self { path: path.to_owned(), file, length, end_unknown: false };
@@ -99,7 +99,7 @@ impl Appender {
         self.length
     }
 
-    /// Returns whether the end of the file is unknown, so that it has to be opened again.
+    /// Returns whether the end of the file is unknown, so that the file must be opened again.
     pub fn is_broken(&self) -> bool {
         self.end_unknown
     }

@@ -1,9 +1,9 @@
-//! A file system view without links below given folders.
+//! A file system view that refuses symbolic links below given folders.
 //!
-//! For folders whose content others may control: a cloned project, a folder that other tools write. Each operation opens its root
-//! anew, following links (a home may be a link), and descends by plain names through handles. A link on the way is the error
-//! [`LinkInTheWay`]; so is a link at the end that the operation would follow. Other operations at the end read, move and remove
-//! the link itself.
+//! It is used for folders whose content others may control: a cloned project, a folder that other tools write. Each operation
+//! opens its root anew, following links (a home may be a link), and descends by plain names through handles. A link in the path
+//! below the root is the error [`LinkInTheWay`]; so is a link as the last component that the operation would follow. Operations
+//! on the last component itself read, move and remove the link.
 //!
 //! Folders above a root are accessible, because a root may have to be created; every other path is refused.
 
@@ -30,7 +30,7 @@ const LOOK_AT: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CL
 /// The file system of the machine below some folders.
 #[derive(Debug)]
 pub(crate) struct Beneath {
-    /// Absolute paths. Of two that contain a path, the deeper one applies.
+    /// Absolute paths of the roots. If two roots contain a path, the deeper one applies.
     roots: Vec<PathBuf>,
 }
 
@@ -60,11 +60,11 @@ impl Beneath {
                 return Ok(folder);
             }
         }
-        // Fallback where the system call is missing, and to find the name that failed.
+        // Fallback if the system call is missing; also finds the name that failed.
         descend(top, root, below, how)
     }
 
-    /// Opens the parent folder of a path; returns it with the last name.
+    /// Opens the parent folder of a path; returns the folder and the last name.
     fn parent<'a>(&self, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
         if !self.roots.iter().any(|root| root.starts_with(path) || path.starts_with(root)) {
             return Err(outside(path));
@@ -88,7 +88,8 @@ fn descend(top: OwnedFd, root: &Path, below: &Path, how: OFlags) -> io::Result<O
     Ok(at)
 }
 
-/// Returns the error, or the link that caused it: systems disagree on the error number.
+/// Converts the error of opening `name` to [`LinkInTheWay`] if the name is a link, because the error number differs between
+/// systems.
 fn link_error(folder: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> io::Error {
     match fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if kind(&stat) == Kind::Link => LinkInTheWay::error(path),
@@ -311,7 +312,7 @@ mod tests {
         assert!(fresh.join("c").is_dir());
     }
 
-    /// Like a package folder that the user keeps on another disk.
+    /// A root inside another root may be a link, for example a package folder that the user keeps on another disk.
     #[test]
     fn a_root_within_a_root_may_be_a_link() {
         let (_folder, root) = world();

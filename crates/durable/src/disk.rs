@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(crate) const PRIVATE: u32 = 0o600;
 /// Maximum size of a file that is backed up when it is replaced.
 const MAX_BACKUP_BYTES: u64 = 64 << 20;
-/// Retries after another process removed a temporary file by mistake (equal process ids in another container).
+/// Number of retries after another process has removed a temporary file by mistake (equal process ids in another container).
 const ATTEMPTS: u32 = 3;
 
 /// A file system with durable operations. Cheap to clone.
@@ -27,20 +27,20 @@ pub struct Disk {
 /// Options of [`Disk::replace`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replace {
-    /// Keeps the previous content as `NAME.bak`.
+    /// Whether the previous content is kept as `NAME.bak`.
     pub backup: bool,
-    /// Follows a symbolic link to the file, so that linked settings stay linked; otherwise replaces the link.
+    /// Whether a symbolic link to the file is followed, so that linked settings stay linked; otherwise the link is replaced.
     pub follow_links: bool,
-    /// Keeps the permissions of the replaced file; otherwise 0600.
+    /// Whether the permissions of the replaced file are kept; otherwise they are 0600.
     pub keep_mode: bool,
 }
 
 impl Replace {
-    /// For state of PiJS: 0600, with one backup.
+    /// Options for the state of PiJS: 0600, with one backup.
     pub const STATE: Self = Self { backup: true, follow_links: false, keep_mode: false };
-    /// For files that the user and other programs also write: keeps permissions and links.
+    /// Options for files that the user and other programs also write: keeps permissions and links.
     pub const SHARED: Self = Self { backup: true, follow_links: true, keep_mode: true };
-    /// For data that can be recomputed: 0600, no backup.
+    /// Options for data that can be recomputed: 0600, no backup.
     pub const DERIVED: Self = Self { backup: false, follow_links: false, keep_mode: false };
 }
 
@@ -62,11 +62,11 @@ impl Disk {
         Self { vfs }
     }
 
-    /// Returns this disk restricted to some folders: a link on the way is an error ([`LinkInTheWay`]), and
-    /// so is one at the end that would have to be followed.
+    /// Returns a disk that refuses symbolic links below some folders: a link inside a path is the error [`LinkInTheWay`], and so
+    /// is a link at the end of a path that would have to be followed.
     ///
-    /// The path to a root may contain links, and a root inside another may be a link itself: that is its user's arrangement.
-    /// Paths below are resolved by handles, so a link that appears at the last moment is refused as well.
+    /// The path to a root may contain links, and a root inside another root may be a link itself, because the user has set these
+    /// up. Paths below a root are resolved by handles, so a link that appears during the operation is refused as well.
     ///
     /// # Errors
     ///
@@ -78,7 +78,8 @@ impl Disk {
     /// Replaces a file atomically, or creates it with its parent folders: after a crash it has either the old or the new content,
     /// complete.
     ///
-    /// Does not write equal content, but still makes it durable. Removes temporary files that killed processes left beside it.
+    /// Does not write equal content, but still makes it durable. Removes temporary files that killed processes left in the same
+    /// folder.
     ///
     /// # Errors
     ///
@@ -106,7 +107,7 @@ impl Disk {
         self.vfs.sync_dir(folder)
     }
 
-    /// Creates a file with its parent folders; returns `false` and changes nothing when it exists.
+    /// Creates a file with its parent folders; returns `false` and changes nothing if the file exists.
     pub fn create_once(&self, path: &Path, bytes: &[u8]) -> io::Result<bool> {
         let folder = folder_of(path)?;
         self.create_dirs(folder)?;
@@ -129,7 +130,7 @@ impl Disk {
         Ok(created)
     }
 
-    /// Reads a regular file of at most `limit` bytes; `None` when it is missing. Follows links.
+    /// Reads a regular file of at most `limit` bytes; returns `None` if the file is missing. Follows links.
     pub fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
         let mut file = match self.vfs.open(path, Open::Read) {
             Ok(file) => file,
@@ -157,7 +158,7 @@ impl Disk {
         let mut missing = Vec::new();
         let mut at = folder;
         loop {
-            // A link to a folder is accepted; callers that need a private folder check its target.
+            // A link to a folder is accepted; callers that need a private folder check the target.
             match self.vfs.stat(at) {
                 Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -214,7 +215,7 @@ impl Disk {
         }
     }
 
-    /// Removes the files of dead processes in a folder of temporary files, by the owner in their names.
+    /// Removes the files of dead processes in a folder of temporary files. The names of the files contain the owner.
     pub fn sweep_owned(&self, folder: &Path) -> io::Result<()> {
         let this = self.vfs.owner()?;
         let names = match self.vfs.list(folder) {
@@ -280,13 +281,13 @@ impl Disk {
         }
     }
 
-    /// Writes a complete, flushed temporary file beside `target`.
+    /// Writes a complete, flushed temporary file in the folder of `target`.
     fn temporary(&self, target: &Path, bytes: &[u8], mode: u32) -> io::Result<PathBuf> {
         let folder = folder_of(target)?;
         let path = folder.join(self.vfs.owner()?.temporary_name(&label_of(target)));
         let mut file = self.vfs.open(&path, Open::CreateNew(mode))?;
         let written = (|| {
-            // The umask may have removed bits, even those of the owner.
+            // The umask may have removed bits, even the owner's.
             if file.stat()?.mode != mode {
                 file.set_mode(mode)?;
             }
@@ -308,7 +309,7 @@ impl Disk {
         if !self.vfs.stat(path).is_ok_and(|stat| stat.kind == Kind::Link) {
             return Ok(path.to_owned());
         }
-        // A file system that follows no links reports one when opening.
+        // A file system that does not follow links reports a link when the file is opened.
         match self.vfs.open(path, Open::Read) {
             Err(error) if LinkInTheWay::of(&error).is_some() => Err(error),
             // A dangling link is replaced.
@@ -325,7 +326,7 @@ impl Deref for Disk {
     }
 }
 
-/// Returns `.NAME`: temporary files are hidden and name their target.
+/// Returns `.NAME`, the prefix of a target's temporary files, which are hidden and named after the target.
 fn label_of(target: &Path) -> String {
     format!(".{}", target.file_name().map(OsString::from).unwrap_or_default().to_string_lossy())
 }
@@ -349,7 +350,7 @@ pub(crate) fn not_a_file(path: &Path, kind: Kind) -> io::Error {
 ///
 /// # Errors
 ///
-/// Returns the error of the file; `WriteZero` when it accepts nothing.
+/// Returns the error of the file; `WriteZero` if the file accepts no bytes.
 pub fn write_all(file: &mut dyn VfsFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
@@ -362,8 +363,8 @@ pub fn write_all(file: &mut dyn VfsFile, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a regular file of at most `limit` bytes from a foreign source: a package, a cloned folder. Follows links; neither blocks
-/// on a pipe nor reads a device.
+/// Reads a regular file of at most `limit` bytes from a foreign source: a package, a cloned folder. Follows links, does not block
+/// on a pipe, and does not read a device.
 ///
 /// # Errors
 ///
@@ -375,12 +376,12 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Disk::system().read(path, limit)?.ok_or_else(|| ErrorKind::NotFound.into())
 }
 
-/// Returns the absolute path of what lies at `path`, all links resolved, as [`std::fs::canonicalize`] does. On Linux that takes two
-/// calls instead of one for each part of the path: the kernel says where a handle leads.
+/// Returns the absolute path with all links resolved, as [`std::fs::canonicalize`] does. On Linux this takes two system calls
+/// instead of one for each component, because the kernel reports the path of a handle.
 ///
 /// # Errors
 ///
-/// The error of the system, for example when nothing exists at the path.
+/// Returns the error of the system, for example if the path does not exist.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     #[cfg(target_os = "linux")]
     if let Some(real) = path_of_handle(path)? {
@@ -401,7 +402,7 @@ pub fn without_links(path: &Path) -> PathBuf {
 
 /// Opens a file for reading and returns its path with all links resolved. Follows links; does not block on a pipe.
 ///
-/// Both refer to the same file, even if names are exchanged concurrently.
+/// The file and the path refer to the same file, even if names are exchanged concurrently.
 ///
 /// # Errors
 ///
@@ -412,7 +413,7 @@ pub fn open_real(path: &Path) -> io::Result<(std::fs::File, PathBuf)> {
     Ok((file.0, real))
 }
 
-/// Reads a regular file like [`read_regular`], if `judge` allows it. `judge` gets the resolved path of the very file that is
+/// Reads a regular file like [`read_regular`], if `judge` allows it. `judge` gets the resolved path of the file that is then
 /// read, even if names are exchanged concurrently.
 ///
 /// # Errors
@@ -434,7 +435,7 @@ pub fn read_judged<E: From<io::Error>>(
 
 /// Reads a file of about `length` bytes, and of at most `limit`.
 pub(crate) fn read_to_end(file: &mut dyn VfsFile, length: u64, limit: u64) -> io::Result<Vec<u8>> {
-    // One byte more, so that the end is detected without growing the buffer.
+    // One additional byte, so that the end is detected without growing the buffer.
     let expected = usize::try_from(length.min(limit)).map_or(0, |length| length + 1);
     let mut bytes = vec![0; expected.max(16 << 10)];
     let mut filled = 0;
@@ -450,7 +451,7 @@ pub(crate) fn read_to_end(file: &mut dyn VfsFile, length: u64, limit: u64) -> io
             Ok(0) => break,
             Ok(read) => {
                 filled += read;
-                // As long as the file is, and no more came where there was room for it: the end.
+                // The content is as long as the file, and nothing more was read although there was space, so this is the end.
                 if filled as u64 == length && filled < bytes.len() && length <= limit {
                     break;
                 }

@@ -6,7 +6,7 @@ use std::io;
 ///
 /// # Errors
 ///
-/// Fails when the system provides none. There is no fallback.
+/// Fails if the system does not provide randomness. There is no fallback.
 pub fn entropy(bytes: &mut [u8]) -> io::Result<()> {
     if is_off() {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "no source of randomness (injected)"));
@@ -14,7 +14,8 @@ pub fn entropy(bytes: &mut [u8]) -> io::Result<()> {
     getrandom::fill(bytes).map_err(io::Error::other)
 }
 
-/// Returns whether `PIJS_FAULT` is `entropy`: the system has no randomness. False in a build without guard switches.
+/// Returns whether `PIJS_FAULT` is `entropy`, which simulates a system without randomness. Always `false` in a build without
+/// guard switches.
 fn is_off() -> bool {
     pijs_protocol::guard::SWITCHES && std::env::var_os("PIJS_FAULT").is_some_and(|fault| fault == "entropy")
 }

@@ -1,8 +1,8 @@
 //! Fault injection: a file system with a fault at the n-th operation.
 //!
-//! A test runs its work once over [`FaultVfs::recording`] to count the operations, then once for each of them with a [`Fault`] at
-//! its place, and checks the files. A crash is simulated by failing every operation after it: cleanup code changes nothing, as
-//! when the process is killed. [`Power`] in addition discards data that was not flushed.
+//! A test runs its work once over [`FaultVfs::recording`] to count the operations, then once for each operation with a [`Fault`]
+//! there, and checks the files. A crash is simulated by failing every later operation: as in a killed process, cleanup code has
+//! no effect. [`Power`] in addition discards data that was not flushed.
 //!
 //! A real program can be tested with these faults as well: a build with guard switches reads `PIJS_FAULT` ([`from_environment`]).
 
@@ -25,17 +25,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A fault at the chosen operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The process ends just before it.
+    /// The process is killed just before the operation.
     KillBefore,
-    /// The process ends half-way through a write; for other operations like [`Fault::KillAfter`].
+    /// The process is killed half-way through a write; for other operations, this is like [`Fault::KillAfter`].
     KillHalfway,
-    /// The process ends just after it.
+    /// The process is killed just after the operation.
     KillAfter,
-    /// The operation fails once with this error number, if it can fail so.
+    /// The operation fails once with this error number, if it can fail with it.
     Once(i32),
-    /// The operation and every later one that can fail so does: a full disk stays full.
+    /// The operation and all later ones fail with this error number, if they can fail with it: a full disk stays full.
     FromHere(i32),
-    /// A write accepts half of the bytes.
+    /// A write accepts only half of the bytes.
     ShortWrite,
     /// A bug: the thread panics just before the operation.
     Panic,
@@ -53,9 +53,9 @@ pub enum Among {
 /// A recorded operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// Description: `write 12 bytes settings.json`.
+    /// Description, such as `write 12 bytes settings.json`.
     pub what: String,
-    /// Whether it can change something.
+    /// Whether the operation can change something.
     pub changes: bool,
     kind: OperationKind,
 }
@@ -126,7 +126,7 @@ struct FaultState {
     power: Option<Power>,
 }
 
-/// The action of an operation.
+/// The injected action of an operation.
 enum FaultAction {
     Run,
     RunThenDie,
@@ -134,7 +134,8 @@ enum FaultAction {
     Half,
 }
 
-/// Each instance simulates a process of its own, so that temporary files of an earlier one are stale.
+/// Id of the next simulated process: each instance simulates another process, so that temporary files of earlier instances are
+/// stale.
 static PROCESSES: AtomicU32 = AtomicU32::new(1);
 
 impl FaultVfs {
@@ -171,7 +172,7 @@ impl FaultVfs {
         self.shared.plan.is_some_and(|(number, ..)| self.shared.state().counted >= number)
     }
 
-    /// Ends the simulated process: every further operation fails.
+    /// Kills the simulated process: every further operation fails.
     pub fn end(&self) {
         self.shared.state().ended = true;
     }
@@ -183,8 +184,8 @@ impl FaultVfs {
 }
 
 /// Returns the fault that `PIJS_FAULT` requests: `kill-before:N`, `kill-halfway:N`, `kill-after:N` (the process kills itself at
-/// the N-th change), `panic:N` (the thread that makes it panics), `error:NUMBER:N` (from the N-th operation on), or `record:FILE`
-/// (appends each change to a file). [`entropy`](crate::entropy()) reads `entropy` itself.
+/// the N-th change), `panic:N` (the thread that makes the N-th change panics), `error:NUMBER:N` (from the N-th operation on), or
+/// `record:FILE` (appends each change to a file). [`entropy`](crate::entropy()) reads `entropy` itself.
 pub fn from_environment() -> Option<Arc<dyn Vfs>> {
     let text = std::env::var("PIJS_FAULT").ok()?;
     let (kind, rest) = text.split_once(':')?;
@@ -201,7 +202,7 @@ pub fn from_environment() -> Option<Arc<dyn Vfs>> {
         }
         _ => return None,
     };
-    // One count per process, for all its disks.
+    // One counter per process, shared by all disks.
     static SHARED: std::sync::OnceLock<Arc<FaultShared>> = std::sync::OnceLock::new();
     let plan = Some((rest.parse().ok()?, Among::Changes, fault));
     let shared =

@@ -1,15 +1,15 @@
 //! Files that must survive a crash, a full disk and concurrent processes.
 //!
 //! - [`Disk`] is the main interface. It replaces files atomically ([`Disk::replace`]: temporary file in the same folder, flush,
-//!   rename, flush of the folder), creates and checks private folders, reads within a limit, and removes.
-//! - [`Disk::beneath`] is a disk for folders with foreign content: it follows no links below them.
+//!   rename, flush of the folder), creates and checks private folders, reads within a limit, and removes files.
+//! - [`Disk::beneath`] returns a disk for folders with foreign content, which does not follow links below them.
 //! - [`Appender`] writes whole lines to an append-only file: a line is complete or absent.
-//! - [`Lock`] is a file lock of the kernel: it ends with its process, and names its holder.
-//! - [`Vfs`] is the interface below all of them; [`fault`] injects a fault at the n-th operation, and discards data that was not
-//!   flushed, to test these guarantees.
+//! - [`Lock`] is a file lock of the kernel: it is released when its process ends, and names its holder.
+//! - [`Vfs`] is the interface on which all of these are based; [`fault`] injects a fault at the n-th operation, and discards data
+//!   that was not flushed, to test these guarantees.
 //!
 //! Invariants: a name that was ever complete stays complete; links are followed only on request; new files are accessible to
-//! their user only, independent of the umask; a failed flush counts as a failed write.
+//! their user only, independent of the umask; a failed flush is treated as a failed write.
 //!
 //! Settings, locks, trust and grants are written with [`Disk::replace`]; the ledger and session files with an [`Appender`].
 

@@ -1,4 +1,4 @@
-//! Exclusive file locks of the kernel, which end with their process.
+//! Exclusive file locks of the kernel, which are released when their process ends.
 
 use crate::disk::{Disk, PRIVATE, folder_of, read_to_end, write_all};
 use crate::vfs::{Kind, Open, VfsFile};
@@ -8,10 +8,10 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Interval between attempts to take a lock: long for a processor, short for the user.
+/// Interval between attempts to take a lock: long enough to use little CPU, and short enough for the user not to notice.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A lock that is held until it is dropped, or its process ends in any way.
+/// A held lock. It is released on drop, and when its process ends for any reason.
 #[derive(Debug)]
 pub struct Lock {
     _file: Box<dyn VfsFile>,
@@ -20,16 +20,16 @@ pub struct Lock {
 /// The reason why a lock was not taken.
 #[derive(Debug)]
 pub enum LockError {
-    /// Another process held it for the whole waiting time.
+    /// Another process held the lock for the whole waiting time.
     Held {
-        /// The file.
+        /// Path of the lock file.
         path: PathBuf,
-        /// Its process id, if it wrote one.
+        /// Process id of the holder, if the lock file contains it.
         holder: Option<u32>,
     },
-    /// The file system does not support locks (some network file systems), or refuses.
+    /// The file system does not support locks (some network file systems), or reports another error.
     Io {
-        /// The file.
+        /// Path of the lock file.
         path: PathBuf,
         /// Error of the file system.
         error: io::Error,
@@ -66,9 +66,10 @@ impl From<LockError> for io::Error {
 }
 
 impl Lock {
-    /// Takes the lock, waiting up to `patience` for its holder; calls `waiting` once with the holder.
+    /// Takes the lock, waiting up to `patience` for its holder; calls `waiting` once, with the holder, when it has to wait.
     ///
-    /// The file stays when the lock ends: removing it would let two processes lock two files of one name.
+    /// The file is kept when the lock is released: if it were removed, two processes could lock different files with the same
+    /// name.
     pub fn take(
         disk: &Disk,
         path: &Path,
@@ -90,7 +91,8 @@ impl Lock {
             }
             std::thread::sleep(RETRY_INTERVAL);
         }
-        // Information for waiting processes; the lock does not depend on it. A file with a second name may be an unrelated file.
+        // The process id is information for waiting processes; the lock does not depend on it. It is not written to a file with a
+        // second hard link, which may be an unrelated file.
         let ours = file.stat().is_ok_and(|stat| stat.kind == Kind::File && stat.links == 1);
         if !ours && guard!(DurableRegularFile) {
             return Ok(Self { _file: file });
@@ -100,7 +102,7 @@ impl Lock {
     }
 }
 
-/// Tries to lock an open file; the error says so where locks are not supported.
+/// Tries to lock an open file; returns whether the lock was taken. The error names a file system without support for locks.
 pub(crate) fn try_lock(file: &dyn VfsFile) -> io::Result<bool> {
     use rustix::io::Errno;
     file.try_lock().map_err(|error| match Errno::from_io_error(&error) {

@@ -136,7 +136,7 @@ impl Vfs for OsVfs {
     }
 }
 
-/// Moves a name from one open folder to another, unless it exists there.
+/// Moves a name from one open folder to another; fails if the name exists there.
 #[cfg(unix)]
 pub(crate) fn rename_new<P: rustix::path::Arg + Copy>(a: impl AsFd, from: P, b: impl AsFd, to: P) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_vendor = "apple"))]
@@ -173,7 +173,7 @@ fn cannot_swap() -> io::Error {
 
 /// Makes everything below a folder durable.
 pub(crate) fn sync_tree(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
-    // One call for the whole file system where it exists; flushing each file of a package takes seconds.
+    // Uses one call for the whole file system if the system has it, because flushing each file of a package takes seconds.
     #[cfg(target_os = "linux")]
     {
         rustix::fs::syncfs(vfs.directory(directory)?)?;
@@ -193,7 +193,8 @@ pub(crate) fn sync_tree(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns where a path leads, by a handle that neither reads nor waits; `None` where the kernel names no such path.
+/// Returns the resolved path by a handle that is opened neither for reading nor with blocking; `None` if the kernel does not
+/// report the path of a handle.
 #[cfg(target_os = "linux")]
 pub(crate) fn path_of_handle(path: &Path) -> io::Result<Option<PathBuf>> {
     use rustix::fs::{Mode, OFlags};
@@ -201,7 +202,7 @@ pub(crate) fn path_of_handle(path: &Path) -> io::Result<Option<PathBuf>> {
     use std::os::unix::ffi::OsStrExt;
     let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let Ok(named) = fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())) else { return Ok(None) };
-    // A file that has just been removed, or one that lies outside of this process's root, has a name that leads nowhere.
+    // For a file that has just been removed, or is outside of this process's root, the reported path is not valid.
     let is_path = named.is_absolute() && !named.as_os_str().as_bytes().ends_with(b" (deleted)");
     Ok(is_path.then_some(named))
 }
@@ -210,7 +211,7 @@ pub(crate) fn path_of_handle(path: &Path) -> io::Result<Option<PathBuf>> {
 pub(crate) struct OsFile(pub(crate) File);
 
 impl VfsFile for OsFile {
-    /// Resolves `path` again on a system that cannot do this for an open file.
+    /// Resolves `path` again if the system cannot report the path of an open file.
     fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
         #[cfg(target_os = "linux")]
         {

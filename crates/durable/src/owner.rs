@@ -6,12 +6,12 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A process. The token distinguishes it from an earlier one with the same id: after a restart, in a container.
+/// A process. The token distinguishes it from another process with the same id, after a restart or in a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     /// Process id.
     pub pid: u32,
-    /// Random number, chosen at the first use.
+    /// Random number, chosen at the first use in this process.
     pub token: u32,
 }
 
@@ -19,7 +19,7 @@ pub struct Owner {
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Owner {
-    /// Returns this process. Fails where the system has no randomness, because names would not be unique.
+    /// Returns this process. Fails if the system has no randomness, because names would not be unique then.
     pub fn this_process() -> io::Result<Self> {
         static TOKEN: OnceLock<u32> = OnceLock::new();
         let token = match TOKEN.get() {
@@ -39,7 +39,7 @@ impl Owner {
         format!("{label}.{}-{:08x}-{number}.tmp", self.pid, self.token)
     }
 
-    /// Returns the owner of a name made by [`Owner::temporary_name`]; `None` for any other name.
+    /// Returns the owner in a name that [`Owner::temporary_name`] created; `None` for any other name.
     pub fn of(name: &str) -> Option<Self> {
         let (_, made) = name.strip_suffix(".tmp")?.rsplit_once('.')?;
         let mut parts = made.split('-');
@@ -50,13 +50,13 @@ impl Owner {
         Some(Self { pid: pid.parse().ok()?, token })
     }
 
-    /// Returns whether `other` may remove the files of this owner, because it is dead.
+    /// Returns whether `other` may remove the files of this owner, because the owner's process has ended.
     pub fn is_gone(&self, other: Self) -> bool {
         if self.pid == other.pid { self.token != other.token } else { !is_running(self.pid) }
     }
 }
 
-/// Returns whether a process of this id exists.
+/// Returns whether a process with this id exists.
 #[cfg(unix)]
 pub fn is_running(pid: u32) -> bool {
     use rustix::io::Errno;
@@ -65,7 +65,7 @@ pub fn is_running(pid: u32) -> bool {
     !matches!(test_kill_process(pid), Err(Errno::SRCH))
 }
 
-/// Returns true, because this system has no way to query it.
+/// Returns `true`, because this system cannot report whether a process exists.
 #[cfg(not(unix))]
 pub fn is_running(_pid: u32) -> bool {
     true

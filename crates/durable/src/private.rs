@@ -1,4 +1,4 @@
-//! Folders that only their user may write.
+//! Folders that only their owner may write to.
 
 use crate::disk::Disk;
 use crate::vfs::{Kind, Stat};
@@ -11,8 +11,8 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// `PermissionDenied`, with a message for the user, when it is a link, belongs to another user, or is writable by its group
-    /// or by all.
+    /// Fails with `PermissionDenied` and a message for the user if the folder is a link, belongs to another user, or is writable
+    /// by its group or by all users.
     pub fn private_dir(&self, folder: &Path) -> io::Result<()> {
         match self.stat(folder) {
             Ok(stat) => check(folder, &stat),
@@ -48,7 +48,7 @@ fn check(folder: &Path, stat: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether another user owns it. Root counts as trusted.
+/// Returns whether a user other than this one or root owns the entry.
 #[cfg(unix)]
 pub(crate) fn is_foreign(stat: &Stat) -> bool {
     stat.uid != 0 && stat.uid != rustix::process::geteuid().as_raw()

@@ -1,7 +1,7 @@
 //! The file system interface of durable files.
 //!
-//! [`OsVfs`](crate::OsVfs) is the machine. [`FaultVfs`](crate::fault::FaultVfs) is the machine with an injected fault. Code that
-//! writes data which has to survive a crash uses this trait, mostly through [`Disk`](crate::Disk).
+//! [`OsVfs`](crate::OsVfs) is the machine's file system; [`FaultVfs`](crate::fault::FaultVfs) adds an injected fault. Code that
+//! writes data which must survive a crash uses this trait, mostly through [`Disk`](crate::Disk).
 
 use crate::owner::Owner;
 use std::ffi::OsString;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 pub trait Vfs: fmt::Debug + Send + Sync {
     /// Opens a file.
     fn open(&self, path: &Path, open: Open) -> io::Result<Box<dyn VfsFile>>;
-    /// Returns metadata of a path; of the link itself when it is one.
+    /// Returns metadata of a path; for a link, that of the link itself.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
     /// Lists the names in a directory, sorted.
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>>;
-    /// Creates a directory that only its owner may enter.
+    /// Creates a directory that only its owner may access.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Moves within a file system; replaces an existing target.
+    /// Renames a path within a file system; replaces an existing target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Moves within a file system; `AlreadyExists` when the target exists.
+    /// Renames a path within a file system; fails with `AlreadyExists` if the target exists.
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Swaps two entries atomically; `Unsupported` where the file system cannot.
+    /// Swaps two entries atomically; fails with `Unsupported` if the file system cannot do this.
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()>;
     /// Removes a file or a link.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
@@ -37,8 +37,8 @@ pub trait Vfs: fmt::Debug + Send + Sync {
     fn sync_dir(&self, directory: &Path) -> io::Result<()>;
     /// Makes everything below a directory durable.
     fn sync_tree(&self, directory: &Path) -> io::Result<()>;
-    /// Announces a change outside of this interface (unpacking through a directory handle), so that a fault can be injected
-    /// there.
+    /// Announces a change outside of this interface (unpacking through a directory handle), so that a fault can be injected at
+    /// this point.
     fn step(&self, what: &str) -> io::Result<()>;
     /// Returns the owner of temporary files.
     fn owner(&self) -> io::Result<Owner>;
@@ -80,8 +80,8 @@ pub trait VfsFile: fmt::Debug + Send {
     fn read_at(&mut self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
     /// Writes some of the bytes: one system call.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
-    /// Makes content and length durable. After an error, the written data counts as lost (the kernel forgets the failure, so a
-    /// second call proves nothing).
+    /// Makes content and length durable. After an error, the written data must be treated as lost: the kernel reports the failure
+    /// only once, so a successful second call is meaningless.
     fn sync(&mut self) -> io::Result<()>;
     /// Truncates or extends the file.
     fn set_len(&mut self, length: u64) -> io::Result<()>;
@@ -89,21 +89,21 @@ pub trait VfsFile: fmt::Debug + Send {
     fn set_mode(&mut self, mode: u32) -> io::Result<()>;
     /// Returns metadata of the open file.
     fn stat(&self) -> io::Result<Stat>;
-    /// Returns the path of the open file with all links resolved; `path` is the name that it was opened by.
+    /// Returns the path of the open file with all links resolved; `path` is the path by which it was opened.
     fn real_path(&self, path: &Path) -> io::Result<PathBuf>;
-    /// Takes the kernel's lock on the file; returns `false` when another process has it. The lock ends with the file, however the
-    /// process ends.
+    /// Takes the kernel's lock on the file; returns `false` if another process has it. The lock is released when the file is
+    /// closed, which includes any end of the process.
     fn try_lock(&self) -> io::Result<bool>;
 }
 
-/// The mode of opening a file. None of them blocks on a pipe.
+/// The mode of opening a file. No mode blocks on a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
     /// For reading; follows links.
     Read,
-    /// A new file for writing, with these permissions; `AlreadyExists` when it exists.
+    /// Creates a file for writing, with these permissions; fails with `AlreadyExists` if it exists.
     CreateNew(u32),
-    /// For reading and appending, created with these permissions when missing; refuses a link.
+    /// For reading and appending; a missing file is created with these permissions; refuses a link.
     Append(u32),
 }
 
@@ -121,9 +121,9 @@ pub struct Stat {
     pub kind: Kind,
     /// Length in bytes.
     pub len: u64,
-    /// Permission bits; 0o600 where the system has none.
+    /// Permission bits; 0o600 if the system has none.
     pub mode: u32,
-    /// User id of the owner; that of this process where the system has none.
+    /// User id of the owner; the id of this process's user if the system does not report owners.
     pub uid: u32,
     /// Number of hard links.
     pub links: u64,
@@ -140,7 +140,7 @@ pub enum Kind {
     Directory,
     /// A symbolic link.
     Link,
-    /// A pipe, a socket, a device.
+    /// A pipe, a socket or a device.
     Other,
 }
 

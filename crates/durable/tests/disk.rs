@@ -32,7 +32,7 @@ fn permissions_and_links_are_kept_only_for_shared_files() {
     assert_eq!(mode(&link), 0o600);
     assert_eq!(fs::read(&elsewhere).expect("there"), b"{\"a\":1}");
 
-    // Equal content: only the permissions differ.
+    // The content is equal; only the permissions differ.
     fs::set_permissions(&link, Permissions::from_mode(0o666)).expect("permissions");
     disk.replace(&link, b"{\"a\":2}", Replace::STATE).expect("replaced");
     assert_eq!(mode(&link), 0o600);
@@ -182,7 +182,7 @@ fn a_lock_names_its_holder_and_ends_with_it() {
     waiter.join().expect("no panic").expect("it got the lock");
 }
 
-/// A waiting process learns the holder from the file's content; a file with another name as well is not written to.
+/// The holder's process id is not written to a lock file with a second hard link.
 #[test]
 fn a_lock_does_not_write_into_a_file_with_a_second_name() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -21,7 +21,7 @@ fn hidden(folder: &std::path::Path) -> Vec<PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "tmp")).collect()
 }
 
-/// A file of settings is replaced.
+/// Replaces a settings file.
 struct Settings {
     folder: PathBuf,
     how: Replace,
@@ -86,13 +86,13 @@ impl Work for Key {
     }
 }
 
-/// Appends lines one at a time, with a flush at the end.
+/// Appends lines one by one, with a flush at the end.
 struct Lines {
     folder: PathBuf,
     count: u64,
 }
 
-/// Number of accepted lines, and of those before the successful flush.
+/// Number of accepted lines, and number of lines before the successful flush.
 #[derive(Default)]
 struct AcceptedLines {
     written: u64,

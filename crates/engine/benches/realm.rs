@@ -1,6 +1,6 @@
 //! Benchmarks realm creation, a streamed delta without an abort, a synchronous hostcall and a message delivery.
 //!
-//! `cargo bench -p pijs-engine` runs them; the design's table of targets has the figure that each is compared with.
+//! `cargo bench -p pijs-engine` runs them; the design's table of targets has the figures for comparison.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pijs_artifact::{Artifact, Module, Verified};

@@ -1,6 +1,6 @@
 //! The clock of a realm, driven by the host.
 //!
-//! A turn starts at the time its delivery carries; each read advances it by a fixed step, so that a busy-wait ends, and ends at
+//! A turn starts at the time in its delivery. Each read advances the clock by a fixed step, so that a busy-wait ends, and ends at
 //! the same read in a replay. The reply of a synchronous hostcall sets the time.
 
 use pijs_protocol::Now;
@@ -9,9 +9,9 @@ use std::cell::Cell;
 #[derive(Debug)]
 pub(crate) struct RealmClock {
     now: Cell<Now>,
-    /// Microseconds that reads have added to `now`.
+    /// Number of microseconds that reads have added to `now`.
     ahead_us: Cell<u64>,
-    /// Latest monotonic time handed out: a driver that lags behind our steps must not turn it back.
+    /// Latest monotonic time returned, in microseconds. A driver whose time is behind the steps must not turn it back.
     latest_us: Cell<u64>,
     step_us: u64,
     reads: Cell<u32>,
@@ -61,7 +61,7 @@ impl RealmClock {
         self.reads.get()
     }
 
-    /// Counts a read and returns how far reads before it have advanced.
+    /// Counts a read and returns the number of microseconds by which earlier reads have advanced the clock.
     fn step(&self) -> u64 {
         self.reads.set(self.reads.get() + 1);
         let ahead = self.ahead_us.get();

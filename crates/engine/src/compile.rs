@@ -1,8 +1,8 @@
 //! Compiles source to bytecode; no other module turns source text into code.
 //!
 //! Each module is parsed in a temporary context, with `eval` and without any of the realm's modules; imports resolve to empty
-//! modules, because the engine requests them while it parses. So the bytecode depends on the specifier, the source and the engine
-//! build alone. The bytecode has no source text; it keeps line information, and the host maps positions back through source maps.
+//! modules, because the engine requests them while it parses. So the bytecode depends only on the specifier, the source and the
+//! engine build. The bytecode has no source text, but it has line information; the host maps positions through source maps.
 //!
 //! `extc` calls this for packages, `dynamic_code` for modules that an extension is allowed to import at run time, and `text_code`
 //! for `Function` and `eval`, which compile scripts.
@@ -63,9 +63,9 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// Returns the version of the bytecode format, which is the first byte of the output of [`compile()`].
+/// Returns the version of the bytecode format: the first byte of the output of [`compile()`].
 ///
-/// The engine has no function that returns it, and it does not follow from the engine's version.
+/// The engine has no function that returns this version, and it cannot be derived from the engine's version.
 fn bytecode_version() -> u32 {
     static VERSION: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
     *VERSION.get_or_init(|| {
@@ -106,17 +106,18 @@ pub fn compile(modules: &[ModuleSource<'_>]) -> Result<Vec<Vec<u8>>, CompileErro
 /// Memory limit, in bytes, of the parser of one text that is compiled while a realm runs.
 const PARSER_BYTES: usize = 128 << 20;
 
-/// Name of scripts that are compiled while a realm runs, in stacks and in positions. No module has it.
+/// Name, in stacks and positions, of scripts that are compiled while a realm runs. No module has this name.
 pub(crate) const SCRIPT_NAME: &str = "<anonymous>";
 
-/// A part of a script that is parsed alone before the whole script is. The check stops text that closes the function around it
-/// (`}) + f({`), which is valid only inside the script.
+/// A part of a script that is parsed alone before the whole script is parsed. The check stops text that closes the function
+/// around it (`}) + f({`), which is valid only inside the script.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ScriptPart<'a> {
-    /// A part that has to parse by itself.
+    /// A part that must parse by itself.
     Script(&'a str),
-    /// A part that is enclosed by two declarations of one name in one scope. The parser rejects the second declaration only where
-    /// the part closes no more brackets than it opens; another error, or none, means that the part is unbalanced.
+    /// A part that is checked between two declarations of the same name in one scope. The parser rejects the second declaration
+    /// only if the part does not close more brackets than it opens; another error, or no error, means that the part is
+    /// unbalanced.
     Enclosing(&'a str),
 }
 
@@ -155,7 +156,7 @@ pub(crate) fn compile_module_at_run_time(module: ModuleSource<'_>) -> Result<(Ve
     let imports = EmptyImports::default();
     let runtime = runtime_with(imports.clone())?;
     runtime.set_memory_limit(PARSER_BYTES);
-    // Only the intrinsics that the parser needs, none of which reads the machine.
+    // Only the intrinsics that the parser needs; none of them reads the machine's state.
     let context = Context::custom::<(intrinsic::Eval, intrinsic::RegExpCompiler)>(&runtime);
     let bytecode = compile_in(&context.map_err(error_in(module.specifier))?, module)?;
     Ok((bytecode, imports.requested.take()))
@@ -163,8 +164,8 @@ pub(crate) fn compile_module_at_run_time(module: ModuleSource<'_>) -> Result<(Ve
 
 fn runtime_with(imports: EmptyImports) -> Result<Runtime, CompileError> {
     let runtime = Runtime::new().map_err(error_in(""))?;
-    // The compiler recurses; without a limit it would overflow small threads, with the engine's default deep but valid bundles
-    // fail. 512 KiB fit into every thread that Rust starts.
+    // The compiler recurses: without a limit, it would overflow the stack of small threads; with the engine's default, deep but
+    // valid bundles fail. 512 KiB fit into every thread that Rust starts.
     runtime.set_max_stack_size(512 << 10);
     runtime.set_loader(imports.clone(), imports);
     Ok(runtime)
@@ -195,7 +196,7 @@ fn bytecode_of(ctx: &Ctx<'_>, module: ModuleSource<'_>) -> rquickjs::Result<Vec<
     let how = qjs::JS_EVAL_TYPE_MODULE | qjs::JS_EVAL_FLAG_STRICT | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
     let options = WriteOptions { strip_source: true, ..WriteOptions::default() };
     let compiled = evaluate(ctx, module.specifier, module.source, how)?;
-    // The context keeps a module that was not evaluated; the value has no reference of its own.
+    // The context keeps a module that was not evaluated; the value does not hold a reference.
     write_bytecode(ctx, compiled, options)
 }
 
@@ -208,7 +209,7 @@ fn parse_script<'js>(ctx: &Ctx<'js>, name: &str, source: &str, how: u32) -> rqui
 
 fn evaluate(ctx: &Ctx<'_>, name: &str, source: &str, how: u32) -> rquickjs::Result<qjs::JSValue> {
     let name = CString::new(name)?;
-    // The engine may read the byte behind the source.
+    // The engine may read the byte after the source.
     let text = [source.as_bytes(), b"\0"].concat();
     // SAFETY: `text` holds one byte more than its length says, `name` ends with NUL, and both outlive the call.
     let compiled = unsafe {
@@ -234,7 +235,7 @@ fn write_bytecode(ctx: &Ctx<'_>, compiled: qjs::JSValue, options: WriteOptions) 
     Ok(bytes)
 }
 
-/// Reads the position out of the exception: its stack begins with `    at SPECIFIER:LINE:COLUMN`.
+/// Extracts the position from the pending exception, whose stack begins with ` at SPECIFIER:LINE:COLUMN`.
 fn syntax_error(ctx: &Ctx<'_>, specifier: &str) -> CompileError {
     let thrown = ctx.catch();
     let Some(object) = thrown.as_object() else {
@@ -261,10 +262,10 @@ fn syntax_error(ctx: &Ctx<'_>, specifier: &str) -> CompileError {
     }
 }
 
-/// Resolves every import to an empty module: a realm checks names when it links, the compiler does not.
+/// Resolves every import to an empty module. The compiler does not check imported names; a realm does when it links.
 #[derive(Clone, Default)]
 struct EmptyImports {
-    /// Requested specifiers, each once, in order.
+    /// Requested specifiers in order, without duplicates.
     requested: Rc<RefCell<Vec<String>>>,
 }
 

@@ -1,8 +1,8 @@
 //! Binds `pijs_compute` to `pi:engine`: digests, ciphers, compression and keys.
 //!
 //! Each constructor here (`digest`, `cipher`, `compressor`, `readKey`, ...) returns a function whose state is a Rust value, freed
-//! with the function. TypeScript makes the errors with Node's names and shapes: a failure that depends on the data is returned,
-//! not thrown.
+//! with the function. A failure that depends on the data is returned, not thrown: TypeScript code creates the errors with Node's
+//! names and members.
 
 use crate::native_call::{self, NativeCall};
 use crate::values;
@@ -36,8 +36,8 @@ fn or_range_error<T>(ctx: &Ctx<'_>, computed: std::result::Result<T, Refused>) -
     computed.map_err(|Refused(why)| Exception::throw_range(ctx, why))
 }
 
-/// `digest(name, key?)`: returns `undefined` for an unknown name, else a function. With bytes the function adds them, without
-/// arguments it finishes and returns the digest, with `true` it returns a copy of itself with the current state.
+/// `digest(name, key?)`: returns a function, or `undefined` for an unknown name. Called with bytes, the function adds them;
+/// without arguments, it finishes and returns the digest; with `true`, it returns a copy of itself with the current state.
 pub(crate) fn digest<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let name = call.text(0)?;
     let hasher = if call.arg(1).is_undefined() { Hasher::new(&name) } else { Hasher::keyed(&name, &call.bytes(1)?) };
@@ -83,9 +83,9 @@ pub(crate) fn derive_key<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> 
     bytes_or_undefined(call.ctx(), or_range_error(call.ctx(), key)?)
 }
 
-/// `cipher(mode, encrypt, key, iv)`: returns `undefined` when mode, key and iv do not fit together, else a function of an
-/// operation and bytes: `update`, `final`, `aad`, `tag` (get), `expect` (set the tag), `unpadded`. `final` returns bytes or the
-/// name of the failure: `length`, `decrypt`, `auth`.
+/// `cipher(mode, encrypt, key, iv)`: returns a function of an operation and bytes, or `undefined` if mode, key and iv do not fit
+/// together. Operations are `update`, `final`, `aad`, `tag` (get), `expect` (set the tag), `unpadded`. `final` returns bytes or
+/// the name of the failure: `length`, `decrypt`, `auth`.
 pub(crate) fn cipher<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (mode, encrypt) = (call.text(0)?, call.flag(1));
     let Some(cipher) = Cipher::new(&mode, encrypt, &call.bytes(2)?, &call.bytes(3)?) else {
@@ -155,7 +155,7 @@ pub(crate) fn crc32<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_float(call.ctx().clone(), f64::from(zlib::crc32(&call.bytes(0)?, start))))
 }
 
-/// `readKey(form, der, passphrase?)`: [`keys::read`] lists the forms. Returns `undefined` when the bytes are not a key of this
+/// `readKey(form, der, passphrase?)`: [`keys::read`] lists the forms. Returns `undefined` if the bytes are not a key in this
 /// form.
 pub(crate) fn read_key<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (form, der) = (call.text(0)?, call.bytes(1)?);
@@ -177,14 +177,14 @@ pub(crate) fn generate_key<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>
     key_function(call, or_range_error(call.ctx(), key)?)
 }
 
-/// Returns the generator that a seed of 32 bytes starts.
+/// Returns a random number generator with a seed of 32 bytes.
 fn random(call: &NativeCall<'_, '_>, index: usize) -> Result<ChaCha20Rng> {
     let seed: [u8; 32] =
         call.bytes(index)?.try_into().map_err(|_| Exception::throw_type(call.ctx(), "expected a seed of 32 bytes"))?;
     Ok(keys::rng(seed))
 }
 
-/// Returns a function whose first argument names the operation; `undefined` without a key.
+/// Returns a function whose first argument names the operation; returns `undefined` if there is no key.
 fn key_function<'js>(call: &NativeCall<'_, 'js>, key: Option<Rc<dyn Key>>) -> Result<Value<'js>> {
     match key {
         Some(key) => native_call::closure(call.ctx(), "key", move |call| key_step(call, &key)),

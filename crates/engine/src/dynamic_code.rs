@@ -1,8 +1,8 @@
 //! Compiles modules while a realm runs: code that did not exist when its extension was compiled.
 //!
 //! `compileModule` requests the capability `eval` from the host, with path, length and digest of the text, and compiles it only
-//! when the host allows that. It uses the parser of [`compile()`](crate::compile()) in a temporary runtime: the realm itself has
-//! no parser, and the host's process never sees the text. The result is one more artifact of the realm; `loader` documents the
+//! if the host allows that. It uses the parser of [`compile()`](crate::compile()) in a temporary runtime: the realm itself has no
+//! parser, and the host's process never sees the text. The result is one more artifact of the realm; `loader` documents the
 //! modules that it may import.
 //!
 //! `bridgeModule` wraps a namespace of the extension's bundle into a module, so that such code can import it:
@@ -26,10 +26,10 @@ use std::fmt::Write as _;
 /// Maximum size of a text that is compiled, in bytes. A parser cannot be interrupted, and a text of this size takes tens of
 /// milliseconds.
 pub(crate) const MAX_TEXT_BYTES: usize = 1 << 20;
-/// Total text that one realm may compile, in bytes: bytecode stays as long as the realm does.
+/// Maximum total size of the texts that one realm may compile, in bytes: bytecode is kept as long as the realm exists.
 pub(crate) const MAX_TOTAL_BYTES: usize = 16 << 20;
 
-/// Prefix of the names of such modules, and of no others.
+/// Prefix of the names of modules that are compiled at run time; no other names have it.
 const PREFIX: &str = "file://";
 
 /// `compileModule(url, path, text, isCommonJs, meta)`: requests consent, compiles the text and adds it under its URL; returns the
@@ -98,7 +98,7 @@ pub(crate) fn consent_request(call: &NativeCall<'_, '_>, path: Option<&str>, tex
     }
 }
 
-/// Wraps a CommonJS module as Node does, without moving its lines.
+/// Wraps a CommonJS module as Node does, without changing line numbers.
 fn wrap_common_js(text: &str) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (comment, text) = text.strip_prefix("#!").map_or(("", text), |rest| ("//", rest));
@@ -106,7 +106,7 @@ fn wrap_common_js(text: &str) -> String {
 }
 
 /// `bridgeModule(base, specifier, namespace)`: makes the specifier resolve to a copy of this namespace in the dynamic module
-/// `base`. Names that are not identifiers are left out.
+/// `base`. Exports whose names are not identifiers are omitted.
 pub(crate) fn bridge_module<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, shared) = (call.ctx(), call.shared());
     let nothing = Value::new_undefined(ctx.clone());

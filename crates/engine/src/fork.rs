@@ -1,8 +1,8 @@
 //! Forks worker processes from a zygote: descriptors, sealed memory and copy-on-write pages.
 //!
 //! A worker is a copy of a zygote, a process whose engine has evaluated the runtime. This file forks it, replaces its stdin,
-//! closes inherited descriptors and maps sealed memory. Before the zygote forks, [`heap_padding`] fills the gaps of its heap and
-//! [`cow_heap`] lays the heap on a file; an idle worker returns the pages that it has not changed.
+//! closes inherited descriptors and maps sealed memory. Before the zygote forks, [`heap_padding`] fills the gaps of its heap, and
+//! [`cow_heap`] maps the heap from a memory file; an idle worker returns the pages that it has not changed.
 
 #![expect(clippy::disallowed_methods, reason = "`/proc` lists the threads and files of this process")]
 
@@ -21,7 +21,7 @@ pub enum ForkSide {
     Worker,
 }
 
-/// Forks this process; the copy's parent is this process's own parent, which waits for both and whose death ends both.
+/// Forks this process. The parent of the copy is this process's own parent, which waits for both; both end when it dies.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ pub(crate) fn refuse_threads() -> io::Result<()> {
     }
 }
 
-/// Replaces stdin by `file`.
+/// Replaces standard input by `file`.
 ///
 /// # Errors
 ///
@@ -61,9 +61,9 @@ pub fn replace_stdin(file: OwnedFd) -> io::Result<()> {
 
 /// Closes every file descriptor but stdin.
 ///
-/// For a worker, which has just started and only ever uses its stdin. It closes descriptors that the program which started the
-/// worker leaked (a terminal, a log, a socket of another component). The caller must not have opened anything through Rust yet,
-/// and must not print afterwards.
+/// For a worker that has just started and only uses its stdin. Closes descriptors that the program which started the worker
+/// leaked (a terminal, a log, a socket of another component). The caller must not have opened anything through Rust yet, and must
+/// not print afterwards.
 ///
 /// # Errors
 ///
@@ -76,7 +76,7 @@ pub fn close_inherited_files() -> io::Result<()> {
     if closed == 0 {
         return Ok(());
     }
-    // Collected first: the list contains the directory's own descriptor, which is closed by then.
+    // Collected first, because the list contains the directory's own descriptor, which is closed afterwards.
     let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|descriptor| *descriptor > 0)
@@ -88,7 +88,7 @@ pub fn close_inherited_files() -> io::Result<()> {
     Ok(())
 }
 
-/// Maps sealed memory for the life of this process, and closes its descriptor. All processes that map it share its pages.
+/// Maps sealed memory until this process ends, and closes its descriptor. All processes that map it share its pages.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
-//! Misbehaviour on request, for tests of the code around a realm. Compiled with the feature `test-hooks` only, which no shipped
-//! program has; only host modules can import it, never an extension's.
+//! Misbehaves on request, to test the code around a realm. Compiled only with the feature `test-hooks`, which no released program
+//! has. Only host modules can import it, not modules of an extension.
 //!
-//! It acts as an attacker who controls the engine: it dies in every way, makes any system call, writes anything to the socket, or
-//! stops reading.
+//! It simulates an attacker who controls the engine: it crashes in every way, makes any system call, writes anything to the
+//! socket, or stops reading.
 
 use crate::native_call::NativeCall;
 use rquickjs::{Exception, Result, Value};
@@ -46,7 +46,7 @@ fn segfault() {
     unsafe { black_box(std::ptr::with_exposed_provenance_mut::<u64>(16)).write_volatile(1) }
 }
 
-/// Loads from an odd address with alignment checks on: a bus error without a file to truncate.
+/// Causes a bus error without truncating a file: loads from an odd address with alignment checks on.
 fn misalign() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: none; the kernel ends the process at the load.
@@ -86,7 +86,7 @@ fn write_endlessly(bytes: &[u8]) {
     }
 }
 
-/// Operations that the seal of a process must prevent. Each works in an ordinary process of the same user.
+/// Operations that the seal of a process must prevent. Each of them works in an ordinary process of the same user.
 pub const FORBIDDEN: [&str; 15] = [
     "open",
     "tcp",
@@ -105,7 +105,7 @@ pub const FORBIDDEN: [&str; 15] = [
     "poll-several",
 ];
 
-/// Attempts one of [`FORBIDDEN`]; `None` when there is no such operation.
+/// Attempts one of [`FORBIDDEN`]; returns `None` if there is no such operation.
 pub fn forbidden(name: &str) -> Option<io::Result<()>> {
     use libc::{
         AF_INET, AF_UNIX, O_RDONLY, PROT_EXEC, PROT_READ, PROT_WRITE, SOCK_DGRAM, SOCK_STREAM, SYS_clone,
@@ -123,7 +123,7 @@ pub fn forbidden(name: &str) -> Option<io::Result<()>> {
                 let arguments = [c"/bin/true".as_ptr(), std::ptr::null()];
                 i64::from(libc::execve(arguments[0], arguments.as_ptr(), arguments[1..].as_ptr()))
             }
-            // Requests to be traced by the parent, which needs no rights over other processes.
+            // Asks to be traced by the parent, which requires no rights over other processes.
             "ptrace" => libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0),
             "kill" => i64::from(libc::kill(libc::getppid(), 0)),
             "parent-memory" => {

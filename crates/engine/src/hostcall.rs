@@ -1,4 +1,4 @@
-//! `callSync`, `call`, `callPromise` and `send`: the functions that carry data out of a realm.
+//! `callSync`, `call`, `callPromise` and `send`: the functions that send data out of a realm.
 //!
 //! A synchronous call returns its result at once; an asynchronous call and every other message wait in the outbox for the end of
 //! the turn. Parameters of hostcalls must be well-formed Unicode; in every other text lone surrogates are replaced.
@@ -10,7 +10,7 @@ use crate::values::{Surrogates, Unfit, ValueReader, bytes_to_js, put, string_to_
 use pijs_protocol::{Capability, ErrorCode, HostCall, HostResult, HostcallError, Message, Method};
 use rquickjs::{Ctx, Exception, Object, Result, Value};
 
-/// Reads the arguments `(method, capability, params, bytes?)` as a request, or throws.
+/// Converts the arguments `(method, capability, params, bytes?)` to a request, or throws.
 fn request(call: &NativeCall<'_, '_>) -> Result<HostCall> {
     let mut reader = ValueReader::new(Surrogates::Refuse);
     let params = reader.attach(&call.arg(3)).and_then(|()| reader.read_map(&call.arg(2)));
@@ -114,7 +114,7 @@ pub(crate) fn send<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_undefined(ctx.clone()))
 }
 
-/// Throws the error that the gate would return for a value that cannot be a parameter.
+/// Throws the error that the gate would return for an invalid parameter value.
 fn refuse(ctx: &Ctx<'_>, unfit: &Unfit) -> rquickjs::Error {
     let reason = match unfit {
         Unfit::LoneSurrogate => "surrogate",
@@ -124,7 +124,7 @@ fn refuse(ctx: &Ctx<'_>, unfit: &Unfit) -> rquickjs::Error {
     throw_hostcall_error(ctx, &HostcallError::invalid(reason, unfit.explain().unwrap_or("unreadable parameters")))
 }
 
-/// Throws an `Error` that carries the taxonomy: `code`, `retryable`, `details`.
+/// Throws an `Error` with the members of the taxonomy: `code`, `retryable`, `details`.
 pub(crate) fn throw_hostcall_error(ctx: &Ctx<'_>, error: &HostcallError) -> rquickjs::Error {
     match hostcall_error(ctx, error) {
         Ok(thrown) => ctx.throw(thrown),

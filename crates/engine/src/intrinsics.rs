@@ -1,12 +1,12 @@
 //! Removes intrinsics from a fresh context, and replaces those that read the machine.
 //!
-//! Left out when the context is made: the compiler, `performance`, `WeakRef`, `FinalizationRegistry` (`pi:web/weak` has a pair
-//! that shows nothing of the collector). Removed here, because they come with the typed arrays: `SharedArrayBuffer` and
-//! `Atomics`. Replaced: `Date` without arguments, `Date.now`, `Math.random`, and what compiles text (`text_code`). Adapted:
-//! `stack` of errors starts with `Name: message`, as extensions know it from Node.
+//! Omitted when the context is created: the compiler, `performance`, `WeakRef`, `FinalizationRegistry` (`pi:web/weak` provides
+//! versions that do not reveal garbage collections). Removed here, because they come with the typed arrays: `SharedArrayBuffer`
+//! and `Atomics`. Replaced: `Date` without arguments, `Date.now`, `Math.random`, and the functions that compile text
+//! (`text_code`). Adapted: the `stack` of errors begins with `Name: message`, as in Node.
 //!
-//! Local time is the process's: the engine asks the C library. The driver that promises a time zone
-//! sets `TZ` before the first thread starts.
+//! Local time is the process's, because the engine uses the C library. A driver that guarantees a time zone sets `TZ` before the
+//! first thread starts.
 
 use crate::native_call::{Native, NativeCall, function};
 use crate::originals::Originals;
@@ -73,7 +73,7 @@ pub(crate) fn install(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> Result<()> {
 }
 
 /// Replaces the methods that move bytes. The bytes of a WebAssembly memory belong to the memory, which may move them when it
-/// grows, and has to find every object that covers them.
+/// grows and then must find every object that refers to them.
 fn install_transfers<'js>(
     ctx: &Ctx<'js>,
     shared: &Rc<Shared>,
@@ -181,7 +181,7 @@ fn stack_with_header<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let originals = call.shared().handles.originals();
     let frames: Value<'js> = originals.stack.restore(ctx)?.call((This(call.this()),))?;
-    // Anything but plain frames comes from the guest's own `Error.prepareStackTrace`.
+    // Anything other than plain frames comes from the guest's own `Error.prepareStackTrace`.
     let Some(plain) = frames.as_string().map(strings::lossy).filter(|text| is_frames(text)) else {
         return Ok(frames);
     };

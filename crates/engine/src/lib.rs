@@ -1,21 +1,20 @@
 //! QuickJS realms that run compiled modules under limits, deterministically.
 //!
-//! The only crate that names rquickjs and the only home of `unsafe`. Host code hands in
-//! [`Delivery`](pijs_protocol::Delivery)s and gets [`Yield`](pijs_protocol::Yield)s; no engine
-//! type and no engine lifetime is public.
+//! The only crate that uses rquickjs, and the only one with `unsafe` code. Host code passes in
+//! [`Delivery`](pijs_protocol::Delivery)s and gets [`Yield`](pijs_protocol::Yield)s; no type or lifetime of the engine is public.
 //!
-//! | type | is |
+//! | type | description |
 //! |---|---|
 //! | [`EngineRealm`] | one runtime and one context without a compiler, from start to termination |
 //! | [`SyncHost`] | answers the synchronous hostcalls of a running turn |
 //! | [`Interrupter`] | stops a running turn from another thread |
 //! | [`RegExpVm`] | regular expressions of the engine, with a budget of steps |
-//! | [`Trace`] | the stacks behind the outputs of a turn, for a replay |
+//! | [`Trace`] | the stacks at which a turn produced its outputs, for a replay |
 //! | [`compile()`] | compiles source to bytecode, in a temporary context, the only one with `eval` |
 //!
-//! Invariants: bytecode comes from a [`Verified`](pijs_artifact::Verified) artifact; a realm
-//! that ended with a [`Termination`](pijs_protocol::Termination) runs nothing again; time and
-//! randomness are inputs, so the same deliveries give the same yields, usage included.
+//! Invariants: bytecode comes from a [`Verified`](pijs_artifact::Verified) artifact; a realm that ended with a
+//! [`Termination`](pijs_protocol::Termination) does not run again; time and randomness are inputs, so the same deliveries produce
+//! the same yields, including the usage.
 //!
 //! [`EngineRealm`] is not `Send`. An [`Interrupter`] stops a running turn only; between turns it has no effect.
 //!

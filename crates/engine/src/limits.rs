@@ -5,14 +5,14 @@
 //! sets a flag in [`Meter`], and [`Meter::verdict`] reads the flags at the end of a turn, whatever the
 //! turn itself returned.
 //!
-//! | type | is |
+//! | type | description |
 //! |---|---|
 //! | [`Meter`] | flags and counters of one realm |
 //! | [`LimitedAllocator`] | the engine's allocator: counts, fails past the limit, and flags the failure |
 //! | [`Interrupter`] | stops a turn from another thread |
 //!
-//! Interrupt polls come every 10,000 loop edges or calls, counted by the engine, so fuel is the same
-//! on every machine. Allocation sizes are those of Rust's layout, not of the C library, for the same reason.
+//! The engine polls for interrupts every 10,000 loop edges or calls, so fuel is the same on every machine. For the same reason,
+//! allocation sizes are those of Rust's layout, not those of the C library.
 
 use pijs_protocol::wire::Limits;
 use pijs_protocol::{Termination, guard};
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Stops a running turn from another thread.
 ///
-/// A *polite* stop: it is seen at the next interrupt poll, and long native built-ins do not poll.
+/// The stop takes effect at the next interrupt poll; long-running native built-ins do not poll.
 #[derive(Debug, Clone)]
 pub struct Interrupter {
     state: Arc<AtomicU8>,
@@ -44,7 +44,7 @@ impl Interrupter {
         Arc::strong_count(&self.state) == 1
     }
 
-    /// Ends the turn that is running now with `Timeout { quota: "deadline" }`; does nothing between turns.
+    /// Ends the turn that is running now with `Timeout { quota: "deadline" }`; has no effect between turns.
     pub fn interrupt(&self) {
         // Only a running turn can be stopped: a late watchdog must not stop the next one.
         let _ = self.state.compare_exchange(RUNNING, STOPPED, Ordering::Relaxed, Ordering::Relaxed);
@@ -86,9 +86,9 @@ impl Meter {
         }
     }
 
-    /// Enforces the memory limit from now on; returns `false` when the heap already exceeds it.
+    /// Enforces the memory limit from now on; returns `false` if the heap already exceeds it.
     ///
-    /// Call it after the context exists: the engine does not survive running out of memory while it builds one.
+    /// Must be called after the context is created: the engine does not survive running out of memory while it creates one.
     pub(crate) fn limit_memory(&self, limits: &Limits) -> bool {
         let limit = usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX);
         self.heap.limit.set(limit);
@@ -116,12 +116,12 @@ impl Meter {
         self.interrupter.state.store(IDLE, Ordering::Relaxed);
     }
 
-    /// Handles an interrupt of the engine; `true` ends the running code, uncatchably.
+    /// Handles an interrupt of the engine; `true` ends the running code, which cannot catch this.
     pub(crate) fn poll(&self) -> bool {
         self.poll_many(1)
     }
 
-    /// Counts several polls at once, for code that is metered in another unit.
+    /// Counts several polls at once, for code whose fuel is measured in another unit.
     pub(crate) fn poll_many(&self, polls: u64) -> bool {
         self.polls.set(self.polls.get().saturating_add(polls));
         if self.interrupter.state.load(Ordering::Relaxed) == STOPPED {
@@ -132,7 +132,7 @@ impl Meter {
         self.must_stop()
     }
 
-    /// Counts a microtask; returns `false` when the turn has used up its jobs.
+    /// Counts a microtask; returns `false` if the turn has used up its jobs.
     pub(crate) fn count_job(&self) -> bool {
         if self.jobs.get() >= self.jobs_limit && guard!(EngineJobs) {
             self.stop.set(Some(StopReason::Jobs));
@@ -142,12 +142,12 @@ impl Meter {
         true
     }
 
-    /// Records a host bug; the first one is reported.
+    /// Records a host bug; only the first one is reported.
     pub(crate) fn report_bug(&self, detail: String) {
         self.bug.borrow_mut().get_or_insert(detail);
     }
 
-    /// Returns whether the turn has to end.
+    /// Returns whether the turn must end.
     pub(crate) fn must_stop(&self) -> bool {
         self.stop.get().is_some() || self.heap.refused.get() || self.bug.borrow().is_some()
     }
@@ -169,8 +169,8 @@ impl Meter {
         Some(Termination::Timeout { quota: quota.to_owned() })
     }
 
-    /// Reserves memory outside of the engine's heap; `false` refuses it, without ending the realm. One eighth of the limit stays
-    /// reserved for the engine, because a refused allocation of the engine ends the realm.
+    /// Reserves memory outside of the engine's heap; returns `false`, without ending the realm, if there is too little. One
+    /// eighth of the limit stays reserved for the engine, because a refused allocation of the engine ends the realm.
     pub(crate) fn take_memory(&self, bytes: usize) -> bool {
         let total = self.heap.used.get().saturating_add(bytes);
         let limit = self.heap.limit.get();

@@ -1,16 +1,16 @@
 //! Resolves specifiers and loads bytecode from verified artifacts.
 //!
-//! A specifier means the added module of that name; `fs` and `node:fs` are the same; relative ones are
-//! taken against the importing module, inside its artifact. Nothing else resolves: no path, no URL,
-//! no file. Only host modules, the first artifact added, may import `pi:engine`.
+//! A specifier refers to the added module with that name; `fs` and `node:fs` are the same module; a relative specifier is
+//! resolved against the importing module, within its artifact. Nothing else resolves: no path, no URL, no file. Only the host
+//! modules, which are the first added artifact, may import `pi:engine`.
 //!
-//! An artifact may bring `pijs:facade/NAME` modules (or `pijs:facade/NAME#TAG`: specifiers are of the whole
-//! realm, facades of one artifact). Its imports of host module NAME go there: that is how a name that a
-//! host module lacks is `undefined`, not a failure to link.
+//! An artifact may contain modules `pijs:facade/NAME` (or `pijs:facade/NAME#TAG`, because specifiers are unique in a realm, and
+//! facades belong to one artifact). Imports of the host module NAME in this artifact resolve to the facade, so that importing a
+//! name that the host module lacks results in `undefined` instead of a link error.
 //!
-//! A module that was compiled while the realm ran (`dynamic_code`) is an artifact of its own. It imports what an extension may
-//! name, and modules of the same kind; nothing of the host's own (`pi:...`) and nothing of a bundle. So does a script of
-//! `text_code`.
+//! A module that was compiled while the realm ran (`dynamic_code`) is a separate artifact. It may import the modules that an
+//! extension may name, and other modules compiled at run time, but no internal host modules (`pi:...`) and no modules of a
+//! bundle. The same applies to a script of `text_code`.
 //!
 //! `extc` writes facades. Their source is `export * from "NAME"; export { default } from "NAME"; export let missing1, missing2;`.
 //!
@@ -106,12 +106,12 @@ fn not_found_error(ctx: &Ctx<'_>, message: &str) -> rquickjs::Error {
 
 /// `importSync(specifier)`: evaluates a module now and returns its namespace.
 ///
-/// Fails when the module, or one that it imports, awaits at top level.
+/// Fails if the module, or a module that it imports, awaits at top level.
 pub(crate) fn import_sync<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let shared = call.shared();
     let specifier = call.text(0)?;
-    // This promise settles in a later job, unobserved: the module's own promise has the result.
+    // This promise settles in a later job and is not used: the module's own promise has the result.
     let promise = Module::import(ctx, specifier.as_str())?;
     shared.promises.rejections.suppress(ctx, &promise);
     if promise.state() == PromiseState::Rejected {
@@ -123,7 +123,7 @@ pub(crate) fn import_sync<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>>
             .resolve("", &specifier)
             .map_err(|why| not_found_error(ctx, &format!("Cannot find module '{specifier}': it {why}")))?
     };
-    // The engine has just found or loaded the module, so the latest load is the live one.
+    // The engine has just found or loaded the module, so the latest load is the current one.
     let kept = shared.modules.borrow().loaded(&name);
     let LoadedModule(module) = kept.expect("imported a moment ago").restore(ctx)?;
     let (module, evaluated) = module.eval()?;

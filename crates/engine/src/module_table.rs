@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Prefix of facade modules, see [`loader`](crate::loader).
 pub const FACADE_PREFIX: &str = "pijs:facade/";
 
-/// The native module.
+/// Specifier of the native module.
 pub(crate) const ENGINE_MODULE: &str = "pi:engine";
 
 /// Index of the host modules among the added artifacts.
@@ -48,7 +48,7 @@ pub(crate) struct ModuleTable {
 }
 
 impl ModuleTable {
-    /// Adds an artifact. A name that exists keeps its earlier module, so that an extension cannot replace a host module.
+    /// Adds an artifact. If a name already exists, its earlier module is kept, so that an extension cannot replace a host module.
     pub(crate) fn add(&mut self, artifact: Arc<Verified>) {
         let index = self.artifacts.len();
         for (module, content) in artifact.artifact().modules.iter().enumerate() {
@@ -89,7 +89,7 @@ impl ModuleTable {
         self.loaded.insert(specifier.to_owned(), module);
     }
 
-    /// Returns the latest load of a module.
+    /// Returns the latest load of a module, if there is one.
     pub(crate) fn loaded(&self, specifier: &str) -> Option<Persistent<LoadedModule<'static>>> {
         self.loaded.get(specifier).cloned()
     }
@@ -99,7 +99,7 @@ impl ModuleTable {
         self.dynamic.get(specifier).cloned()
     }
 
-    /// Returns whether a module of this name was added.
+    /// Returns whether a module with this name was added.
     pub(crate) fn has(&self, specifier: &str) -> bool {
         self.locations.contains_key(specifier)
     }
@@ -175,12 +175,12 @@ impl ModuleTable {
     }
 }
 
-/// Returns the name of the dynamic module that a specifier in another one stands for.
+/// Returns the name of the dynamic module to which a specifier in another dynamic module refers.
 pub(crate) fn dynamic_name(base: &str, name: &str) -> Option<String> {
     if name.starts_with('.') { join(base, name) } else { Some(name.to_owned()) }
 }
 
-/// Resolves a relative specifier against the module `base`; `None` when it leaves the artifact.
+/// Resolves a relative specifier against the module `base`; `None` if it would leave the artifact.
 fn join(base: &str, name: &str) -> Option<String> {
     let mut segments: Vec<&str> = base.split('/').collect();
     segments.pop();

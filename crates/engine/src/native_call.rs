@@ -54,7 +54,7 @@ impl<'js> NativeCall<'_, 'js> {
         Ok(strings::lossy(&string))
     }
 
-    /// Returns an argument as text through the string cache, for one of the few texts that the runtime passes at every call.
+    /// Returns an argument as text through the string cache, for a text that the runtime passes in many calls.
     pub(crate) fn cached_text(&self, index: usize) -> Result<SmolStr> {
         let argument = self.arg(index);
         if let Some(cached_text) = self.shared.handles.strings.get(&argument) {
@@ -93,8 +93,8 @@ pub(crate) fn function<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, nat
     bind(ctx, Rc::clone(shared), name, native)
 }
 
-/// Creates a JavaScript function from a closure. The closure is freed with the function, so it must not hold JavaScript values:
-/// the garbage collector would not see them.
+/// Creates a JavaScript function from a closure. The closure is freed with the function, so it must not contain JavaScript
+/// values, which the garbage collector would not see.
 pub(crate) fn closure<'js>(
     ctx: &Ctx<'js>,
     name: &str,
@@ -124,7 +124,7 @@ pub(crate) fn shared_of(ctx: &Ctx<'_>) -> Result<Rc<Shared>> {
     Ok(Rc::clone(&ctx.userdata::<SharedHandle>().ok_or(rquickjs::Error::Unknown)?.0))
 }
 
-/// Runs native code; a panic ends the realm and cannot be caught by the guest.
+/// Runs native code; a panic ends the realm, and the guest cannot catch it.
 pub(crate) fn catch_panics<'js, T>(ctx: &Ctx<'js>, shared: &Shared, body: impl FnOnce() -> Result<T>) -> Result<T> {
     panics::catch(body).unwrap_or_else(|detail| {
         shared.meter.report_bug(detail);

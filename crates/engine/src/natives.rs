@@ -31,7 +31,7 @@ const EXPORTS: &[(&str, Native)] = &[
     ("fillRandom", fill_random),
     ("generateKey", compute::generate_key),
     ("importSync", loader::import_sync),
-    // Compares strings by address; `===` compares their content, which takes time in proportion to their length.
+    // Compares strings by address; `===` compares their content, which takes time proportional to their length.
     ("isSame", |call| Ok(Value::new_bool(call.ctx().clone(), call.arg(0) == call.arg(1)))),
     ("issued", trace::issued),
     #[cfg(all(target_os = "linux", feature = "test-hooks"))]
@@ -95,7 +95,7 @@ fn enqueue_job<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_undefined(call.ctx().clone()))
 }
 
-/// `afterJobs(fn)`: calls it once, when the microtask queue is empty; a later call replaces an earlier one.
+/// `afterJobs(fn)`: calls `fn` once, when the microtask queue is empty; a later call replaces an earlier function.
 fn after_jobs<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let Some(job) = call.arg(0).into_function() else {
         return Err(Exception::throw_type(call.ctx(), "afterJobs: expected a function"));
@@ -116,8 +116,8 @@ fn fill_random<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(target)
 }
 
-/// `proxyParts(value)`: returns `[target, handler]` of a proxy, `[null, null]` of a revoked one, `undefined` of anything else. No
-/// trap runs.
+/// `proxyParts(value)`: returns `[target, handler]` for a proxy, `[null, null]` for a revoked proxy, and `undefined` for any
+/// other value. Does not run a trap.
 fn proxy_parts<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let value = call.arg(0);
@@ -153,7 +153,7 @@ fn promise_state<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
                 ("fulfilled", promise.result().unwrap_or_else(|| Ok(Value::new_undefined(ctx.clone())))?)
             }
             PromiseState::Rejected => {
-                // `result` throws the reason, which is returned as data here.
+                // `result` throws the reason, which this function returns as data.
                 let _ = promise.result::<Value<'js>>();
                 ("rejected", ctx.catch())
             }

@@ -1,30 +1,30 @@
-//! Bounds the nesting of source before a recursive parser sees it.
+//! Limits the nesting of source text before a recursive parser parses it.
 
 /// Caps of [`check_nesting`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NestingCaps {
-    /// Maximum of brackets open at once.
+    /// Maximum number of brackets that are open at once.
     pub brackets: usize,
-    /// Maximum of operators in one expression, counted through everything it is nested in.
+    /// Maximum number of operators in one expression, including the operators of all enclosing expressions.
     pub operators: usize,
-    /// Maximum of the sum over all bytes of the number of open brackets around each: a parser may read ahead to the end of each
-    /// bracket to learn what it begins.
+    /// Maximum of the sum, over all bytes, of the number of brackets that enclose the byte: a parser may read ahead to the end of
+    /// each bracket to find out what it begins.
     pub depth_bytes: u64,
 }
 
-/// A position at which source nests beyond the caps.
+/// A position at which the nesting of the source exceeds the caps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nested {
     /// Byte offset.
     pub at: usize,
-    /// Names the exceeded cap.
+    /// Message that names the exceeded cap.
     pub message: String,
 }
 
-/// Refuses source that nests beyond the caps, without parsing it.
+/// Refuses source whose nesting exceeds the caps, without parsing it.
 ///
-/// Works on bytes: brackets count everywhere except in comments, strings and templates, which are skipped by their quotes.
-/// Regular expressions are not recognised, so brackets and quotes in them count.
+/// Works on bytes: brackets are counted everywhere except in comments, strings and templates, which are recognised by their
+/// delimiters. Regular expressions are not recognised, so brackets and quotes in them are counted.
 ///
 /// # Errors
 ///
@@ -37,9 +37,9 @@ pub fn check_nesting(source: &str, caps: &NestingCaps) -> Result<(), Nested> {
 /// One open bracket.
 #[derive(Default)]
 struct OpenBracket {
-    /// Operators since the last boundary inside it.
+    /// Number of operators since the last boundary inside the bracket.
     operators: usize,
-    /// Whether `${` opened it: its end returns to the template text.
+    /// Whether the bracket is `${`, after whose end the template text continues.
     template: bool,
 }
 
@@ -47,7 +47,7 @@ struct Nesting<'a> {
     bytes: &'a [u8],
     at: usize,
     frames: Vec<OpenBracket>,
-    /// Sum over all frames.
+    /// Sum of `operators` over all frames.
     operators: usize,
     depth_bytes: u64,
 }
@@ -110,7 +110,7 @@ impl Nesting<'_> {
     }
 
     fn close(&mut self) {
-        // The parser refuses unbalanced text; the outermost frame stays.
+        // The parser refuses unbalanced text later; the outermost frame is kept.
         if self.frames.len() > 1 {
             let frame = self.frames.pop().expect("there are two");
             self.operators -= frame.operators;
@@ -171,7 +171,8 @@ impl Nesting<'_> {
 mod tests {
     use super::*;
 
-    /// A parser reads ahead from each bracket to its end, so comments in many brackets are read many times.
+    /// Long comments in many brackets are refused, because a parser that reads ahead from each bracket to its end would read them
+    /// many times.
     #[test]
     fn long_text_in_many_brackets_is_refused() {
         let caps = NestingCaps { brackets: 1000, operators: 1000, depth_bytes: 100_000 };

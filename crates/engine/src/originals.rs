@@ -1,4 +1,4 @@
-//! Functions of the engine that were replaced, for the replacements that call them.
+//! Original functions of the engine that were replaced; the replacements call them.
 
 use rquickjs::{Function, Persistent};
 

@@ -1,8 +1,8 @@
 //! Catches panics of native code with their position, without printing them.
 //!
-//! A panic under [`catch`] ends a realm as a host bug, and that report carries everything the default hook would print. Printing
-//! it would repeat the report, and in a sealed process the write to stderr is a forbidden system call. Panics elsewhere go to the
-//! previous hook.
+//! A panic under [`catch`] ends a realm as a host bug, whose report contains everything that the default hook would print.
+//! Printing it as well would be redundant, and in a sealed process the write to stderr is a forbidden system call. Panics
+//! elsewhere go to the previous hook.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -16,7 +16,7 @@ thread_local! {
     static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `body`; a panic becomes its message with file and line.
+/// Runs `body`. On a panic, returns its message with file and line.
 pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,5 +1,4 @@
-//! Pending promises of hostcalls. Native code creates and settles them, so that a result runs no code but the promise's
-//! reactions.
+//! Pending promises of hostcalls. Native code creates and settles them, so that a result runs only the promise's reactions.
 
 use pijs_protocol::CallId;
 use rquickjs::{Ctx, Function, Persistent, Promise, Result, Value};
@@ -10,7 +9,7 @@ type SavedFunction = Persistent<Function<'static>>;
 
 #[derive(Default)]
 pub(crate) struct PendingPromises {
-    /// Resolve and reject functions by call. The host bounds their number; nothing iterates over them.
+    /// Resolve and reject functions by call id. The host limits their number; nothing iterates over them.
     by_call: RefCell<HashMap<CallId, (SavedFunction, SavedFunction)>>,
 }
 
@@ -21,7 +20,7 @@ pub(crate) struct SettleFunctions<'js> {
 }
 
 impl PendingPromises {
-    /// Creates the promise of a call that begins.
+    /// Creates the promise for a call that begins.
     pub(crate) fn promise<'js>(&self, ctx: &Ctx<'js>, call: &CallId) -> Result<Value<'js>> {
         let (promise, resolve, reject) = Promise::new(ctx)?;
         let functions = (Persistent::save(ctx, resolve), Persistent::save(ctx, reject));

@@ -4,9 +4,8 @@
 //! turn ─ enter ─ limits, clock, host lent ─ pi:runtime's function ─ drain ─ leave ─ verdict
 //! ```
 //!
-//! Invariants: the microtask queue is empty between turns; a turn either yields or ends the
-//! realm, and the counters decide which, not the exception that guest code let through; a realm that
-//! ended answers every later entry with the same [`Termination`].
+//! Invariants: the microtask queue is empty between turns; a turn either yields or ends the realm, and the counters decide which,
+//! not the exception that guest code throws; a realm that has ended returns the same [`Termination`] for every later turn.
 //!
 //! `pi:runtime` is a host module. It handles every exception of guest code; an exception that leaves
 //! `pi:runtime` itself is a host bug.
@@ -43,17 +42,17 @@ const GC_THRESHOLD: usize = 4 << 20;
 /// collection traverses all of it.
 const GC_THRESHOLD_OF_LOAD: usize = 32 << 20;
 
-/// Unhandled rejections that one drain of the microtasks reports one by one; the rest is counted. Low enough to leave room for
-/// that count under the host's own bound of reports.
+/// Maximum number of unhandled rejections that are reported one by one when the microtasks are drained; the others are only
+/// counted. Low enough to leave space for that count within the host's own limit of reports.
 const MAX_REJECTIONS: usize = 50;
 
-/// Maximum number of alternations between *drain* and *resume* for one delta: more than any realm has handlers.
+/// Maximum number of alternations between *drain* and *resume* for one delta: more than the number of handlers of any realm.
 const MAX_RESUMES: u32 = 10_000;
 
 /// One QuickJS runtime and context without a compiler, from start to termination.
 ///
-/// Lives on one thread. Created with [`RealmOptions`], given its modules, started once, and then
-/// entered with one macrotask at a time:
+/// A realm lives on one thread. It is created with [`RealmOptions`], gets its modules, is started once, and then runs one
+/// macrotask at a time:
 ///
 /// ```no_run
 /// # use pijs_engine::{EngineRealm, SyncHost};
@@ -69,19 +68,19 @@ const MAX_RESUMES: u32 = 10_000;
 /// # }
 /// ```
 pub struct EngineRealm {
-    // Dropped in this order; `Drop` has released every other handle to a JavaScript value by then.
+    // The fields are dropped in this order; `Drop` has released every other handle to a JavaScript value before.
     exports: Option<RuntimeExports>,
     ended: Option<Termination>,
     limits: Limits,
     pub(crate) shared: Rc<Shared>,
     context: Context,
     runtime: Runtime,
-    /// Set in a zygote and in its copies.
+    /// Set in a zygote and its copies.
     #[cfg(target_os = "linux")]
     cow_heap: Option<cow_heap::CowHeap>,
 }
 
-/// The reason why a turn could not be finished. The counters tell whether the guest caused it.
+/// The reason why a turn could not be completed. The counters show whether the guest caused it.
 pub(crate) enum TurnFault {
     /// Stopped by a limit, or by a bug that is already recorded.
     Stopped,
@@ -91,8 +90,8 @@ pub(crate) enum TurnFault {
 
 /// Measures the stack of a turn from the frame at which the turn begins.
 ///
-/// The engine otherwise measures from the frame that created the runtime, and a host that calls from deeper down takes the
-/// difference from the guest. rquickjs does this only with its feature `parallel`.
+/// Otherwise the engine measures from the frame that created the runtime, and if the host calls from a deeper frame, the guest's
+/// stack is smaller by the difference. rquickjs does this only with its feature `parallel`.
 fn measure_stack_from_here(ctx: &Ctx<'_>) {
     // SAFETY: the context is entered, so its runtime lives and no other code uses it; the call only stores the address
     // of the current frame in it.
@@ -112,7 +111,7 @@ impl EngineRealm {
         if guard!(EngineStack) {
             runtime.set_max_stack_size(stack::stack_size(options.limits.stack_bytes));
         } else {
-            // 0 means no limit; the engine's default is a limit.
+            // 0 means no limit; by default, the engine has one.
             runtime.set_max_stack_size(0);
         }
         runtime.set_gc_threshold(GC_THRESHOLD);
@@ -147,10 +146,10 @@ impl EngineRealm {
         Ok(realm)
     }
 
-    /// Makes the C library read the time zone now, while files can still be opened: the first use of local time would open the
-    /// zone's file, and a sealed process cannot.
+    /// Makes the C library read the time zone now, while files can still be opened: otherwise the first use of local time would
+    /// open the zone's file, which a sealed process cannot do.
     ///
-    /// Realms in a thread do so as well. The calls are steps of the engine, and fuel is counted alike in all kinds of realms.
+    /// Realms in a thread do so as well: the calls are steps of the engine, and all kinds of realms must count the same fuel.
     fn load_time_zone(&self) -> Result<(), EngineError> {
         let loaded = self.context.with(|ctx| {
             let date: Constructor<'_> = ctx.globals().get("Date")?;
@@ -168,7 +167,7 @@ impl EngineRealm {
         self.shared.modules.borrow_mut().add(modules);
     }
 
-    /// Evaluates `pi:runtime`, whose exports receive every later task. Call it once.
+    /// Evaluates `pi:runtime`, whose exports receive every later task. Must be called once.
     pub fn start(&mut self, now: Now, host: &mut dyn SyncHost) -> Result<Yield, Termination> {
         let (exports, done) = self.enter(now, self.limits.fuel, host, |ctx, realm| {
             let exports = realm.load_runtime(ctx)?;
@@ -179,9 +178,9 @@ impl EngineRealm {
         Ok(done)
     }
 
-    /// Prepares a zygote for forks: collects garbage, fills free blocks, so that a copy allocates on new pages, and lays the heap
-    /// on a memory file, so that a copy can return pages that it has not changed. On systems without memory files copies keep
-    /// every page that they wrote to.
+    /// Prepares a zygote for forks: collects garbage, fills free blocks, so that a copy allocates on new pages, and maps the heap
+    /// from a memory file, so that a copy can return pages that it has not changed. On systems without memory files, copies keep
+    /// every page that they have written to.
     #[cfg(target_os = "linux")]
     pub fn prepare_for_copies(&mut self) {
         self.runtime.run_gc();
@@ -229,7 +228,7 @@ impl EngineRealm {
                 };
                 let is_load = matches!(&*message, Message::Load(_));
                 if is_load {
-                    // At most half of the memory, which leaves room for garbage until the next collection.
+                    // At most half of the memory, which leaves space for garbage until the next collection.
                     let room = usize::try_from(self.limits.memory_bytes / 2).unwrap_or(usize::MAX);
                     self.runtime.set_gc_threshold(GC_THRESHOLD_OF_LOAD.min(room).max(GC_THRESHOLD));
                 }
@@ -244,7 +243,8 @@ impl EngineRealm {
         }
     }
 
-    /// Delivers a streamed delta like [`turn`](Self::turn), without building a message: this is the cost per token of a provider.
+    /// Delivers a streamed delta like [`turn`](Self::turn), but without building a message, because this is done for each token
+    /// of a provider.
     pub fn stream(
         &mut self,
         seq: Seq,
@@ -364,7 +364,7 @@ impl EngineRealm {
         self.classify(ctx, exports.message(ctx, message))
     }
 
-    /// Classifies a failure: an exceeded limit, or an exception that left `pi:runtime`.
+    /// Classifies a failure as an exceeded limit, or as an exception that `pi:runtime` did not catch.
     fn classify<T>(&self, ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> Result<T, TurnFault> {
         result.map_err(|error| {
             if self.shared.meter.must_stop() {
@@ -399,7 +399,7 @@ impl EngineRealm {
         }
     }
 
-    /// Runs microtasks and the callbacks of `afterJobs` until none is left and every unhandled rejection is reported.
+    /// Runs microtasks and the callbacks of `afterJobs` until none are left and every unhandled rejection is reported.
     fn drain(&self, ctx: &Ctx<'_>, exports: Option<&RuntimeExports>) -> Result<(), TurnFault> {
         let meter = &self.shared.meter;
         loop {
@@ -463,7 +463,7 @@ impl EngineRealm {
         self.shared.trace.borrow_mut().get_or_insert_default();
     }
 
-    /// Removes and returns the stacks recorded since the last call; none unless [`trace`](Self::trace) was called.
+    /// Removes and returns the stacks recorded since the last call; empty unless [`trace`](Self::trace) was called.
     pub fn take_trace(&mut self) -> Trace {
         self.shared.trace.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -481,7 +481,7 @@ fn is_job_pending(ctx: &Ctx<'_>) -> bool {
     unsafe { qjs::JS_IsJobPending(qjs::JS_GetRuntime(ctx.as_raw().as_ptr())) }
 }
 
-/// Runs one microtask; returns the exception, which only `queueMicrotask` jobs throw.
+/// Runs one microtask. Returns its exception; only `queueMicrotask` jobs throw.
 fn run_job<'js>(ctx: &Ctx<'js>) -> Result<(), Value<'js>> {
     let mut origin = MaybeUninit::uninit();
     // SAFETY: a live context has a live runtime; `origin` is written, and not read here: this runtime

@@ -1,8 +1,9 @@
-//! The engine's own regular expressions, for those that no automaton can match: look-arounds in general and references to groups.
+//! The engine's own regular expressions, for expressions that no automaton can match: look-arounds in general, and references to
+//! groups.
 //!
-//! A [`RegExpVm`] is a runtime and a context that have nothing but `RegExp`. Matching backtracks, which may take time exponential
-//! in the text; so each match has a budget of steps, counted by the engine's interrupt polls and therefore the same on every
-//! machine, and the runtime has a memory limit.
+//! A [`RegExpVm`] is a runtime and a context with only `RegExp`. Matching backtracks, which may take time exponential in the
+//! text; so each match has a budget of steps, counted by the engine's interrupt polls and therefore the same on every machine,
+//! and the runtime has a memory limit.
 
 use crate::strings;
 use rquickjs::allocator::RustAllocator;
@@ -13,11 +14,11 @@ use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
-/// Memory limit of the runtime, in bytes: the expressions, one text of megabytes, and its backtracking stack.
+/// Memory limit of the runtime, in bytes: enough for the expressions, one text of megabytes, and the backtracking stack for it.
 const MEMORY: usize = 64 << 20;
 /// Stack of the recursive parser of expressions, in bytes.
 const STACK: usize = 256 << 10;
-/// Interrupt polls that a compilation may take.
+/// Maximum number of interrupt polls of a compilation.
 const COMPILE_POLLS: u64 = 1_000;
 
 /// An expression of a [`RegExpVm`].
@@ -117,7 +118,7 @@ impl RegExpVm {
         Ok(Self { expressions: Vec::new(), exec, replace, context, _runtime: runtime, polls })
     }
 
-    /// Compiles `new RegExp(source, flags)`; refuses the flags `g` and `y`, which make a match depend on the one before.
+    /// Compiles `new RegExp(source, flags)`; refuses the flags `g` and `y`, which make a match depend on the previous one.
     ///
     /// Returns the engine's message for an invalid expression.
     pub fn compile(&mut self, source: &str, flags: &str) -> Result<RegExpId, String> {
@@ -153,7 +154,7 @@ impl RegExpVm {
 
     /// Returns the byte range of the first match; a match boundary inside a surrogate pair is extended to the whole character.
     ///
-    /// Fails when the engine polled more than `max_interrupts` times, which it does every 10,000 steps, or ran out of memory.
+    /// Fails if the engine polls more than `max_interrupts` times (it polls every 10,000 steps), or runs out of memory.
     pub fn matches(&self, id: RegExpId, text: &str, max_interrupts: u64) -> Result<Option<(usize, usize)>, OutOfSteps> {
         self.polls.allow(max_interrupts);
         let found = self.context.with(|ctx| self.exec(&ctx, id, text).catch(&ctx).map_err(|_| ()));
@@ -164,8 +165,8 @@ impl RegExpVm {
         }
     }
 
-    /// Returns the text with the first match replaced, or with all for an expression that was compiled as global; expands `$1`,
-    /// `$<name>` and the like as `String.prototype.replace` does. A lone surrogate becomes U+FFFD.
+    /// Returns the text with the first match replaced, or with all matches replaced for an expression that was compiled as
+    /// global; expands `$1`, `$<name>` and the like as `String.prototype.replace` does. A lone surrogate becomes U+FFFD.
     ///
     /// Fails as [`matches`](Self::matches) does.
     pub fn replace(
@@ -220,8 +221,8 @@ fn units_of(string: &rquickjs::String<'_>) -> usize {
     strings::lossy(string).encode_utf16().count()
 }
 
-/// Returns the byte offset of a UTF-16 unit: the start of its character, or the end when the unit is not its first and
-/// `rounds_up`.
+/// Returns the byte offset of a UTF-16 unit: the start of the unit's character, or its end if the unit is not the first of the
+/// character and `rounds_up` is set.
 fn byte_of(text: &str, unit: usize, rounds_up: bool) -> usize {
     let mut units = 0;
     for (offset, character) in text.char_indices() {
@@ -262,7 +263,7 @@ mod tests {
         };
         assert_eq!(find("b", "", "ä😀b"), Some((6, 7)));
         assert_eq!(find("x", "", "ä😀b"), None);
-        // Without `u`, a lone surrogate matches.
+        // Without the flag `u`, a lone surrogate matches.
         assert_eq!(find("\\uD83D", "", "a😀b"), Some((1, 5)));
         assert_eq!(find("\\uDE00", "", "a😀b"), Some((1, 5)));
         assert_eq!(find("\\uD83D", "u", "a😀b"), None);

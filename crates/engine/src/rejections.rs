@@ -1,8 +1,8 @@
 //! Tracks rejected promises without a handler.
 //!
-//! The engine reports a rejection at once and withdraws it when a handler is attached later. The rejections that are left when
-//! the microtasks are drained are reported, once. Both operations take constant or logarithmic time, because no limit of a turn
-//! is checked during them.
+//! The engine reports a rejection at once and withdraws it if a handler is attached later. The rejections that are left when the
+//! microtasks are drained are reported once. Both operations take constant or logarithmic time, because no limit of a turn is
+//! checked during them.
 
 use rquickjs::{Ctx, Persistent, Promise, Value, qjs};
 use std::cell::{Cell, RefCell};
@@ -12,7 +12,7 @@ type SavedValue = Persistent<Value<'static>>;
 
 #[derive(Default)]
 pub(crate) struct Rejections {
-    /// Promise and reason, in the order of rejection.
+    /// Rejected promises with their reasons, in the order of rejection.
     pending: RefCell<BTreeMap<u64, (SavedValue, SavedValue)>>,
     /// Key in `pending` of each promise, by address; the entry keeps the promise alive, so its address stays unique.
     keys_by_address: RefCell<HashMap<usize, u64>>,
@@ -46,7 +46,7 @@ impl Rejections {
     fn forget(&self, address: usize) {
         let key = self.keys_by_address.borrow_mut().remove(&address);
         let forgotten = key.and_then(|key| self.pending.borrow_mut().remove(&key));
-        // After the borrow has ended: dropping the values may run arbitrary finalizers.
+        // Dropped after the borrow has ended, because dropping the values may run arbitrary finalizers.
         drop(forgotten);
     }
 
@@ -60,7 +60,7 @@ impl Rejections {
         }
     }
 
-    /// Removes all unhandled rejections; returns at most `most` reasons, and the number of the others.
+    /// Removes all unhandled rejections; returns at most `most` reasons, and the number of the remaining ones.
     pub(crate) fn take<'js>(&self, ctx: &Ctx<'js>, most: usize) -> rquickjs::Result<(Vec<Value<'js>>, usize)> {
         self.keys_by_address.borrow_mut().clear();
         let pending = std::mem::take(&mut *self.pending.borrow_mut());
@@ -69,7 +69,7 @@ impl Rejections {
         Ok((reasons.collect::<rquickjs::Result<_>>()?, more))
     }
 
-    /// Ends the turn: suppressed promises have settled or never will.
+    /// Ends the turn: forgets suppressed promises, which have settled or never will.
     pub(crate) fn end_turn(&self) {
         self.suppressed_addresses.borrow_mut().clear();
         let suppressed = std::mem::take(&mut *self.suppressed.borrow_mut());

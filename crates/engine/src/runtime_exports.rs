@@ -5,9 +5,9 @@
 //! | function | receives |
 //! |---|---|
 //! | `message(message)` | a protocol message of the host |
-//! | `result(callId, output, bytes, error, chunk)` | the answer to an asynchronous hostcall, or a chunk of it |
+//! | `result(callId, output, bytes, error, chunk)` | the result of an asynchronous hostcall, or a chunk of it |
 //! | `failure(error)` | the error of a hostcall; returns the rejection reason of its promise |
-//! | `stream(chunk, source, stream, attempt, toolName, filePaths)` | a delta; the last two are `undefined` when it names none |
+//! | `stream(chunk, source, stream, attempt, toolName, filePaths)` | a delta; the last two are `undefined` if the delta does not have them |
 //! | `streamResume()` | nothing; called when the microtask queue is drained after `stream` returned `false` |
 //! | `unhandled(reason)` | a promise that was rejected and has no handler |
 //!
@@ -35,7 +35,7 @@ pub(crate) struct RuntimeExports {
     sources: [Persistent<Value<'static>>; 3],
 }
 
-/// The answer of `stream` or `streamResume`.
+/// The result of `stream` or `streamResume`.
 pub(crate) enum HandlerAnswer {
     /// Continue: no handler objects, and none is pending.
     Continue,
@@ -46,7 +46,7 @@ pub(crate) enum HandlerAnswer {
 }
 
 impl RuntimeExports {
-    /// Reads the functions from the export; the outer error names a missing one.
+    /// Reads the functions from the export; the outer error names a missing function.
     pub(crate) fn of<'js>(ctx: &Ctx<'js>, exports: &Value<'js>) -> std::result::Result<Result<Self>, &'static str> {
         let function = |name: &'static str| -> std::result::Result<SavedFunction, &'static str> {
             let found = exports.as_object().and_then(|object| method(object, name)).ok_or(name)?;
@@ -69,8 +69,8 @@ impl RuntimeExports {
         self.message.clone().restore(ctx)?.call::<_, Value<'js>>((message,)).map(drop)
     }
 
-    /// Delivers the result of an asynchronous hostcall, or a chunk of it: settles the promise of a call that has one, else calls
-    /// `result(callId, output, bytes, error, chunk)`; the last two are `undefined` when absent.
+    /// Delivers the result of an asynchronous hostcall, or a chunk of it: settles the promise of a call that has one, and
+    /// otherwise calls `result(callId, output, bytes, error, chunk)`; the last two are `undefined` if they are absent.
     pub(crate) fn result(&self, ctx: &Ctx<'_>, shared: &Shared, result: &HostResult) -> Result<()> {
         if !result.is_final() {
             // A call with a promise drops its chunks.
@@ -83,7 +83,7 @@ impl RuntimeExports {
                 Some(error) => {
                     let make = self.failure.clone().restore(ctx)?;
                     let failure = match make.call((message::serialized(ctx, error)?,)) {
-                        // A guest can make the construction of an error throw; the call then rejects with that exception.
+                        // The guest can make the construction of an error throw; the call is then rejected with that exception.
                         Err(rquickjs::Error::Exception) if !shared.meter.must_stop() => ctx.catch(),
                         made => made?,
                     };
@@ -109,8 +109,8 @@ impl RuntimeExports {
         read_answer(&answer)
     }
 
-    /// `stream(chunk, source, stream, attempt, toolName, filePaths)`; the last two are `undefined` when the delta names none.
-    /// Allocates only the chunk's JavaScript string.
+    /// `stream(chunk, source, stream, attempt, toolName, filePaths)`; the last two are `undefined` if the delta does not have
+    /// them. Allocates only the chunk's JavaScript string.
     pub(crate) fn stream(&self, ctx: &Ctx<'_>, delta: &StreamDelta) -> Result<HandlerAnswer> {
         let function = self.stream.clone().restore(ctx)?;
         let chunk = string_to_js(ctx, &delta.chunk)?;

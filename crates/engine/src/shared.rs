@@ -1,8 +1,8 @@
 //! State that the native functions of one realm share with the realm itself.
 //!
-//! The engine owns the native functions, and they hold an `Rc` to [`Shared`]; the realm holds another. Persistent handles to
-//! JavaScript values live here and nowhere else in native code, because a closure that captured a value would hide it from the
-//! garbage collector. [`Shared::release`] drops them before the engine is freed.
+//! The engine owns the native functions, which have an `Rc` to [`Shared`]; the realm has another. Native code stores persistent
+//! handles to JavaScript values only here, because a closure that captured a value would hide it from the garbage collector.
+//! [`Shared::release`] drops them before the engine is freed.
 
 use crate::clock::RealmClock;
 use crate::limits::Meter;
@@ -37,7 +37,7 @@ pub trait SyncHost {
     }
 }
 
-/// State that the native functions of a realm share, one struct for each owner.
+/// State that the native functions of a realm share, with one struct for each topic.
 pub(crate) struct Shared {
     pub(crate) meter: Meter,
     pub(crate) clock: RealmClock,
@@ -120,9 +120,9 @@ impl Outbox {
 /// Text that was compiled while the realm ran.
 #[derive(Default)]
 pub(crate) struct CompiledTexts {
-    /// Total bytes.
+    /// Total size of the compiled texts in bytes.
     pub(crate) bytes: Cell<usize>,
-    /// Number of texts without a file that the realm requested to compile.
+    /// Number of texts without a file that the realm has asked to compile.
     pub(crate) scripts: Cell<u32>,
 }
 
@@ -136,11 +136,11 @@ pub(crate) struct TrackedPromises {
 /// Persistent handles to JavaScript values that the engine itself needs.
 pub(crate) struct Handles {
     originals: RefCell<Option<Originals>>,
-    /// Called when no microtask is left: Node's `nextTick` queue.
+    /// Function to call when no microtask is left, for Node's `nextTick` queue.
     pub(crate) after_jobs: RefCell<Option<Persistent<Function<'static>>>>,
     pub(crate) names: ResultNames,
     pub(crate) strings: StringCache,
-    /// Set by the first use of `WebAssembly`.
+    /// State of WebAssembly, set by the first use of `WebAssembly`.
     pub(crate) webassembly: RefCell<Option<Rc<WebAssemblyState>>>,
 }
 
@@ -186,7 +186,7 @@ impl ResultNames {
         Self { output: CachedName::new("output"), bytes: CachedName::new("bytes"), no_attachments: RefCell::new(None) }
     }
 
-    /// Returns the attachments of results without any: one frozen list for all of them.
+    /// Returns the list for results without attachments; all of them share one frozen list.
     pub(crate) fn no_attachments<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {
         if let Some(no_attachments) = &*self.no_attachments.borrow() {
             return no_attachments.clone().restore(ctx);
@@ -221,7 +221,7 @@ impl Shared {
         self.outbox.push(message);
     }
 
-    /// Drops every JavaScript value; the engine aborts the process when one outlives it.
+    /// Drops every JavaScript value; the engine aborts the process if a value outlives it.
     pub(crate) fn release(&self) {
         self.modules.borrow_mut().release();
         self.state.release();
@@ -239,7 +239,7 @@ unsafe impl JsLifetime<'_> for SharedHandle {
     type Changed<'to> = SharedHandle;
 }
 
-/// The host of the running turn, lent to the native functions for as long as it runs.
+/// The host of the running turn, lent to the native functions while the turn runs.
 #[derive(Default)]
 pub(crate) struct HostSlot {
     lent: Cell<Option<NonNull<dyn SyncHost>>>,
@@ -263,7 +263,7 @@ impl HostSlot {
         body()
     }
 
-    /// Calls the lent host; `None` outside a turn, and inside another call.
+    /// Calls the lent host; returns `None` outside of a turn, and inside another call.
     pub(crate) fn call(&self, call: HostCall) -> Option<SyncReply> {
         let mut host = self.lent.take()?;
         // SAFETY: the pointer is live, see `lend`, and unique: it was taken out of the slot, which

@@ -1,12 +1,12 @@
-//! Hooks of SQLite: which files it may delete, and how much stack it may use.
+//! Restricts which files SQLite may delete, and how much stack it may use.
 //!
 //! **Deletion.** A journal may claim to be part of a transaction over several databases, and name the super-journal of that
-//! transaction. SQLite deletes this file when it rolls the journal back, whatever the file is: anyone who may write the journal
-//! of one database could choose the file to delete. SQLite makes system calls through a table, in which this module replaces
+//! transaction. SQLite deletes the named file when it rolls the journal back, regardless of what it is: anyone who may write the
+//! journal of a database could choose a file to delete. SQLite makes system calls through a table, in which this module replaces
 //! `unlink`.
 //!
-//! **Stack.** SQLite recurses over nested structures, and has no depth limit for views over views. It allocates memory on the way
-//! down, so this module fails allocations below a stack bound; SQLite handles that as out of memory.
+//! **Stack.** SQLite recurses over nested structures, and has no depth limit for views over views. It allocates memory at each
+//! level, so this module fails allocations below a stack bound; SQLite handles that as out of memory.
 
 use libc::{EACCES, c_char, c_int, c_void};
 use rusqlite::ffi;
@@ -21,9 +21,10 @@ pub type MayRemove = fn(&Path) -> bool;
 
 static MAY_REMOVE: OnceLock<Option<MayRemove>> = OnceLock::new();
 
-/// Installs both hooks in this process; the first caller's `may_remove` stays. Call it before any other use of SQLite.
+/// Installs both hooks in this process; only the first caller's `may_remove` is used. Must be called before any other use of
+/// SQLite.
 ///
-/// Returns whether the hooks are installed: another SQLite than the bundled one may not support them.
+/// Returns whether the hooks are installed: a SQLite library other than the bundled one may not support them.
 pub fn guard_sqlite(may_remove: MayRemove) -> bool {
     MAY_REMOVE.get_or_init(|| (hook_allocator() && hook_unlink()).then_some(may_remove)).is_some()
 }
@@ -101,7 +102,7 @@ fn hook_unlink() -> bool {
 
 type Unlink = unsafe extern "C" fn(*const c_char) -> c_int;
 
-/// Replaces `unlink` of the C library by one that only deletes files which may be deleted.
+/// Replaces `unlink` of the C library by a function that only deletes files which may be deleted.
 ///
 /// # Safety
 ///

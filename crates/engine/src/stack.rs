@@ -1,10 +1,10 @@
 //! Computes the stack size of a realm from that of its thread.
 //!
-//! Recursive extensions expect the stack of Node: some ten thousand calls. The engine needs about 650 bytes for the plainest
-//! call, so a realm gets megabytes where its thread has them. The reserve serves the host, which the realm calls from its deepest
-//! frame, and engine code that does not check the stack.
+//! Recursive extensions expect the stack of Node: some ten thousand calls. The engine needs about 650 bytes for the simplest
+//! call, so a realm gets megabytes if its thread has them. The reserve is for the host, which the realm may call from its deepest
+//! frame, and for engine code that does not check the stack.
 
-/// Bytes of the thread's stack that a realm does not use.
+/// Number of bytes of the thread's stack that a realm may not use.
 const RESERVED_BYTES: usize = 2 << 20;
 
 /// Minimum stack of a realm on every thread, in bytes: it survives all nesting tests on a thread of 2 MB.
@@ -12,14 +12,14 @@ const MIN_BYTES: usize = 256 << 10;
 
 /// Returns the stack size of a realm that requests `wanted` bytes and is created on this thread.
 ///
-/// Queries the system, so call it before a worker is sealed.
+/// Queries the system, so it must be called before a worker is sealed.
 pub(crate) fn stack_size(wanted: u64) -> usize {
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
     let room = available().map_or(0, |available| available.saturating_sub(RESERVED_BYTES));
     wanted.min(room.max(MIN_BYTES))
 }
 
-/// Returns the bytes between the current frame and the end of this thread's stack, where the system reports it.
+/// Returns the number of bytes between the current frame and the end of this thread's stack, if the system reports it.
 fn available() -> Option<usize> {
     let here = 0_u8;
     Some((&raw const here).addr().saturating_sub(lowest_address()?))
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     fn the_reserve_is_subtracted_from_the_stack_of_the_thread() {
-        // The system may give a thread a larger stack, one that an ended thread has left.
+        // The system may reuse the larger stack of a thread that has ended.
         let of_thread = || (available().expect("the system reports it"), stack_size(u64::MAX));
         let (all, room) = std::thread::Builder::new().stack_size(8 << 20).spawn(of_thread).unwrap().join().unwrap();
         assert!(all >= 7 << 20, "{all}");

@@ -3,8 +3,8 @@
 //! `pi:engine`'s `state()` always returns the same object: `{version, set, entries}`. The engine updates it in place before a
 //! task and with a hostcall's reply; reading needs no hostcall.
 //!
-//! Most realms read little of it, and some of it is long: every entry of the session, every tool, every model. Long values stay
-//! JSON text until the first read, which saves memory in each realm and time at its start.
+//! Most realms read little of the state, and some of it is long: every entry of the session, every tool, every model. Long values
+//! stay JSON text until the first read, which saves memory in each realm and time when it starts.
 
 use crate::values::{push, put};
 use pijs_protocol::wire::{Json, StateDelta};
@@ -15,8 +15,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Length, in bytes of JSON, from which a list or an object stays text until it is read. A value takes about seven times the
-/// memory of its text, an unread member 200 bytes more than its text.
+/// Length, in bytes of JSON, from which a list or an object stays text until it is read. A parsed value takes about seven times
+/// the memory of its text, and an unread member 200 bytes more than its text.
 const LONG_BYTES: usize = 512;
 
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! Caches the Rust text of JavaScript strings that the runtime passes at every call: names of methods and capabilities.
+//! Caches the Rust text of JavaScript strings that the runtime passes in every call: names of methods and capabilities.
 
 use rquickjs::{Ctx, Persistent, Value, qjs};
 use smol_str::SmolStr;
@@ -9,7 +9,7 @@ const MAX_ENTRIES: usize = 64;
 /// Maximum length of a cached string, in bytes.
 const MAX_BYTES: usize = 32;
 
-/// Cached strings, found by their address, because converting a string takes longer than the search.
+/// Cached strings. They are found by a search for the address, which is faster than converting a string.
 #[derive(Default)]
 pub(crate) struct StringCache(RefCell<Vec<CachedString>>);
 

@@ -1,11 +1,11 @@
-//! Converts text between JavaScript, whose UTF-16 strings may hold lone surrogates, and Rust.
+//! Converts text between JavaScript, whose UTF-16 strings may contain lone surrogates, and Rust.
 //!
 //! The engine encodes a lone surrogate as three bytes (`ED A0 80`), which is not UTF-8; viewing them as `str` would be undefined
-//! behaviour, so nothing here does.
+//! behaviour, so this module never does.
 
 use rquickjs::{Ctx, Error, Result, qjs};
 
-/// Returns the text, if it holds no lone surrogate.
+/// Returns the text, if it does not contain a lone surrogate.
 pub(crate) fn strict(string: &rquickjs::String<'_>) -> Option<String> {
     string.to_string().ok()
 }
@@ -22,7 +22,7 @@ pub(crate) fn lossy(string: &rquickjs::String<'_>) -> String {
     well_formed(bytes)
 }
 
-/// Returns the text of a property name; `None` when it holds a lone surrogate and `replaces` is false.
+/// Returns the text of a property name; `None` if it contains a lone surrogate and `replaces` is `false`.
 pub(crate) fn of_atom(ctx: &Ctx<'_>, atom: qjs::JSAtom, replaces: bool) -> Result<Option<String>> {
     let (ctx, mut length) = (ctx.as_raw().as_ptr(), 0);
     // SAFETY: a live context and a live atom. A non-null result has `length` bytes, which are read as bytes and freed once.

@@ -1,4 +1,4 @@
-//! Encodes and decodes text for the realm, and searches it. The decoders are those of `encoding_rs`.
+//! Encodes and decodes text for the realm, and searches it. Decoding uses `encoding_rs`.
 
 use crate::native_call::{NativeCall, closure};
 use crate::strings;
@@ -53,9 +53,9 @@ fn decode_with<'js>(
     Ok(rquickjs::String::from_str(ctx.clone(), &text)?.into_value())
 }
 
-/// `prefilters()`: creates a group of automata that read one growing text, as three functions: `add(source, flags)` returns the
-/// number of a new automaton, or `undefined` for an expression without one; `begin()` starts a text; `read(piece)` continues it
-/// and returns the numbers of the expressions that may match, or `undefined` when all may.
+/// `prefilters()`: creates a group of automata that read one growing text. Returns three functions: `add(source, flags)` adds an
+/// automaton and returns its number, or `undefined` if the expression has none; `begin()` starts a text; `read(piece)` continues
+/// the text and returns the numbers of the expressions that may match, or `undefined` if all may match.
 pub(crate) fn prefilters<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let group = Rc::new(RefCell::new(Group::default()));
@@ -80,7 +80,7 @@ pub(crate) fn prefilters<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> 
     let read = move |call: &NativeCall<'_, 'js>| {
         let mut group = group.borrow_mut();
         let piece = call.arg(0).as_string().and_then(strings::strict);
-        // A lone surrogate is not text: all expressions may match from there on.
+        // A lone surrogate cannot be passed to the automata, so all expressions may match from there on.
         let piece = piece.unwrap_or_else(|| {
             group.abandon();
             String::new()

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A text is compiled as in `dynamic_code`: the host decides and records the capability `eval`, with length and digest of the
-//! script; then a temporary runtime parses it in this process, and the realm runs the bytecode. Without the grant all of these
+//! script; then a temporary runtime parses it in this process, and the realm runs the bytecode. Without the grant, all of these
 //! functions throw the error of an engine without a compiler, for which libraries probe. A text that computes nothing is such a
-//! probe: it causes no prompt and succeeds only with a grant.
+//! probe: it does not cause a prompt, and succeeds only with a grant.
 //!
 //! `let`, `const` and `class` are local to an evaluated text, as in the language. Unlike in the language, its `var`s cannot be
 //! deleted, and in strict mode they are global.
@@ -28,7 +28,7 @@ use rquickjs::{Ctx, Exception, Function, Object, Result, Value, qjs};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-/// Number of texts that one realm may request to compile.
+/// Maximum number of texts that one realm may ask to compile.
 const MAX_TEXTS: u32 = 10_000;
 
 /// Error message of an engine without a compiler.
@@ -41,7 +41,7 @@ const SIBLINGS: &[(&str, Native)] = &[
     ("AsyncGeneratorFunction", |call| function_of(call, "async function*")),
 ];
 
-/// One function of each kind: the language has no global name for their prototypes.
+/// Creates one function of each kind, because the language has no global name for their prototypes.
 const PROTOTYPES: &str = "[async function () {}, function* () {}, async function* () {}]";
 
 /// Replaces the engine's own functions by those of this module.
@@ -78,7 +78,8 @@ fn constructor<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str, native: Nat
     Ok(constructor)
 }
 
-/// `new Function(...parameters, body)` and its siblings; `head` is the beginning of the function's source.
+/// Implements `new Function(...parameters, body)` and the constructors of other kinds of functions; `head` is the beginning of
+/// the function's source.
 fn function_of<'js>(call: &NativeCall<'_, 'js>, head: &str) -> Result<Value<'js>> {
     let texts = (0..call.len()).map(|index| call.text(index)).collect::<Result<Vec<_>>>()?;
     let (body, parameters) = texts.split_last().map_or(("", String::new()), |(body, rest)| (body, rest.join(",")));
@@ -179,7 +180,7 @@ pub(crate) fn quote<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     words.map_or_else(|| Ok(Value::new_null(call.ctx().clone())), |words| string_to_js(call.ctx(), &words))
 }
 
-/// Returns V8's message for `new x.y` without arguments. No bundle contains it, because bundles always have the parentheses.
+/// Returns V8's message for `new x.y` without arguments. Bundles never contain it, because they always have the parentheses.
 fn constructor_message(message: &str, text: &str, line: u32, column: u32) -> Option<String> {
     if !matches!(message, "not a function" | "not a constructor") {
         return None;

@@ -1,7 +1,8 @@
-//! Records the stacks behind the outputs of a turn, so that a replay can name the source position at which two runs differ.
+//! Records the stacks at which a turn produces its outputs, so that a replay can name the source position at which two runs
+//! differ.
 //!
-//! A realm records nothing unless [`EngineRealm::trace`](crate::EngineRealm::trace) was called. Capturing a stack costs fuel and calls a hook that an
-//! extension may have set, so the usage of a traced turn differs from that of an untraced one.
+//! A realm records nothing unless [`EngineRealm::trace`](crate::EngineRealm::trace) was called. Capturing a stack costs fuel and
+//! calls a hook that an extension may have set, so the usage of a traced turn differs from that of an untraced one.
 
 use crate::native_call::NativeCall;
 use crate::shared::Shared;
@@ -12,15 +13,15 @@ use rquickjs::{Ctx, Object, Result, Value};
 /// The stacks of one turn, innermost frame first, with positions of linked modules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// One for each synchronous hostcall, in order.
+    /// One stack for each synchronous hostcall, in order.
     pub calls: Vec<String>,
-    /// One for each message of the yield, in order.
+    /// One stack for each message of the yield, in order.
     pub messages: Vec<String>,
-    /// One for each function that got a handle of the host.
+    /// One stack for each function that got a handle for the host.
     pub functions: Vec<(Handle, String)>,
 }
 
-/// The list of a [`Trace`] that a stack belongs to.
+/// The list of a [`Trace`] to which a stack belongs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Traced {
     Call,
@@ -50,8 +51,8 @@ pub(crate) fn record(ctx: &Ctx<'_>, shared: &Shared, traced: Traced) {
     }
 }
 
-/// Captures the stack of the running code; empty when there is no memory or fuel for it. The constructor captures it: an error
-/// that native code throws gets its stack only after it leaves that code.
+/// Captures the stack of the running code; empty if there is no memory or fuel for it. Calls the constructor of an error, which
+/// captures the stack: an error that native code throws gets its stack only after it leaves that code.
 fn stack(ctx: &Ctx<'_>) -> String {
     let taken = || {
         let error: Constructor<'_> = ctx.globals().get("Error")?;

@@ -1,8 +1,8 @@
 //! Survives the truncation of memory-mapped files.
 //!
-//! Databases that several processes write at a time share an index file that each process maps. Accessing a mapped page behind
-//! the end of a truncated file raises SIGBUS, which would let anyone who may write the file end the process. On threads that opt
-//! in, the handler maps an empty page instead and sets a flag that the thread checks afterwards.
+//! A database that several processes write concurrently has an index file that each process maps. Accessing a mapped page after
+//! the end of a truncated file raises SIGBUS, so anyone who may write the file could crash the process. On threads that opt in,
+//! the handler maps an empty page instead and sets a flag that the thread checks afterwards.
 //!
 //! The empty page is private to this process: writes to it succeed and are not seen by other processes.
 
@@ -12,13 +12,13 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
 thread_local! {
-    /// Whether this thread survives truncated maps. Const-initialized and without a destructor, so that a signal handler may read
-    /// it at any time.
+    /// Whether this thread is to survive truncated maps. Const-initialized and without a destructor, so that a signal handler may
+    /// read it at any time.
     static SURVIVES: Cell<bool> = const { Cell::new(false) };
     static MET_TRUNCATED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The signal action before ours was installed.
+/// The signal action that was installed before this module's.
 struct PreviousAction {
     action: libc::sigaction,
     /// Size of a page in bytes.
@@ -27,7 +27,7 @@ struct PreviousAction {
 
 static PREVIOUS: OnceLock<PreviousAction> = OnceLock::new();
 
-/// Makes this thread survive the truncation of files that it has mapped, until it ends.
+/// Makes this thread survive the truncation of files that it has mapped, until the thread ends.
 pub fn survive_truncated_maps() {
     PREVIOUS.get_or_init(|| {
         // SAFETY: `sysconf` takes and returns numbers.
@@ -50,12 +50,12 @@ pub fn survive_truncated_maps() {
     SURVIVES.set(true);
 }
 
-/// Returns whether this thread accessed a mapped file behind its truncated end.
+/// Returns whether this thread accessed a mapped file after its truncated end.
 pub fn met_truncated_map() -> bool {
     MET_TRUNCATED.get()
 }
 
-/// Handles SIGBUS: maps an empty page at an address behind the end of a file.
+/// Handles SIGBUS: maps an empty page at an address after the end of a file.
 extern "C" fn on_missing_page(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
     let Some(previous) = PREVIOUS.get() else { return };
     // SAFETY: the kernel passes a valid `siginfo_t`.

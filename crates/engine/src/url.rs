@@ -20,8 +20,8 @@ pub(crate) fn parse<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     }
 }
 
-/// `setUrlPart(href, part, value)`: returns the parts afterwards, unchanged if the value is invalid; `null` if `part` is `href`
-/// and the value is not a URL.
+/// `setUrlPart(href, part, value)`: returns the parts after the change. An invalid value has no effect, except that the result is
+/// `null` if `part` is `href` and the value is not a URL.
 pub(crate) fn set_part<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (href, part, value) = (call.text(0)?, call.text(1)?, call.text(2)?);
     let Ok(mut url) = Url::parse(&href) else { return Ok(Value::new_null(call.ctx().clone())) };

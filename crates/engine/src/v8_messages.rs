@@ -5,7 +5,8 @@
 //! break          break must be inside loop or switch    →  Illegal break statement
 //! ```
 //!
-//! V8 names the unexpected token, the engine the expected one; the token is read where the engine stopped.
+//! V8 names the unexpected token, and the engine the expected one. The unexpected token is read from the text at the position
+//! where the engine stopped.
 
 use crate::compile::CompileError;
 
@@ -74,7 +75,7 @@ const RESERVED: &[&str] = &[
     "with",
 ];
 
-/// Operators of more than one character, the longest first.
+/// Operators of more than one character, longest first.
 const MARKS: &[&str] = &[
     ">>>=", "...", "===", "!==", "**=", "<<=", ">>=", ">>>", "&&=", "||=", "??=", "=>", "==", "!=", "<=", ">=", "&&",
     "||", "??", "?.", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<", ">>", "**",
@@ -155,7 +156,7 @@ mod tests {
     use super::v8_message;
     use crate::compile::compile_script_at_run_time;
 
-    /// The messages are those of Node 22.
+    /// The messages equal those of Node 22.
     #[test]
     fn a_refusal_names_the_token_that_v8_names() {
         for (text, words) in [

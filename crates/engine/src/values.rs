@@ -1,9 +1,9 @@
 //! Converts between JSON values and JavaScript values.
 //!
-//! To JavaScript, objects and arrays are built natively. From JavaScript, the rules are those of `JSON.stringify` (`toJSON`,
-//! undefined and function members left out, `NaN` is `null`), with two additions: a `Uint8Array` anywhere becomes an attachment,
-//! `{"$bytes": i}`, and lone surrogates are either refused or replaced, as [`Surrogates`] says. Reading may run guest code
-//! (getters, `toJSON`, proxies); it runs under the turn's limits like any other.
+//! To JavaScript, objects and arrays are built natively. From JavaScript, the rules of `JSON.stringify` apply (`toJSON` is
+//! called, undefined and function members are omitted, `NaN` is `null`), with two additions: a `Uint8Array` anywhere becomes an
+//! attachment, `{"$bytes": i}`, and lone surrogates are either refused or replaced, depending on [`Surrogates`]. Reading may run
+//! guest code (getters, `toJSON`, proxies), to which the turn's limits apply.
 
 use crate::strings;
 use pijs_protocol::guard;
@@ -12,15 +12,15 @@ use rquickjs::{atom::PredefinedAtom, function::This};
 use serde_json::{Map, Number};
 use std::cell::Cell;
 
-/// Maximum nesting of a value that leaves a realm. `serde_json` reads 128 levels back from a tape, and the enclosing message
-/// takes a few; deeper values are cycles or attacks, and recursion here costs host stack.
+/// Maximum nesting of a value that leaves a realm. `serde_json` can read 128 levels from a tape, and the enclosing message takes
+/// a few of them. Deeper values are cycles or attacks, and recursion uses the host's stack.
 const MAX_DEPTH: usize = 120;
 
-/// Values that one message may hold, including lists and members: each costs the host some fifty bytes, which the memory limit of
-/// the realm does not cover.
+/// Maximum number of values in one message, including lists and members: each takes some fifty bytes in the host, which the
+/// realm's memory limit does not cover.
 const MAX_VALUES: usize = 1 << 20;
 
-/// Bytes of text and attachments that one message may hold: the payload limit of a frame. The gate's limit is lower.
+/// Maximum number of bytes of text and attachments in one message: the payload limit of a frame. The gate's limit is lower.
 const MAX_BYTES: usize = 128 << 20;
 
 /// Treatment of lone surrogates in text that leaves the realm.
@@ -50,7 +50,7 @@ pub(crate) enum Unfit {
 }
 
 impl Unfit {
-    /// Returns one sentence for the guest; `None` when its own exception is pending.
+    /// Returns one sentence for the guest; `None` if the guest's own exception is pending.
     pub(crate) fn explain(&self) -> Option<&'static str> {
         match self {
             Self::Thrown(_) => None,
@@ -113,7 +113,7 @@ pub(crate) fn map_to_js<'js>(
 
 /// Defines a member as plain data.
 ///
-/// Does not assign: a member called `__proto__` is data, and setters that the guest has put on `Object.prototype` or
+/// It is not assigned: a member called `__proto__` is data, and setters that the guest has defined on `Object.prototype` or
 /// `Array.prototype` do not run.
 pub(crate) fn put<'js>(object: &Object<'js>, key: &str, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
     let atom = new_atom(object.ctx(), key)?;
@@ -127,7 +127,7 @@ pub(crate) fn put<'js>(object: &Object<'js>, key: &str, value: impl IntoJs<'js>)
 #[derive(Debug)]
 pub(crate) struct CachedName {
     text: &'static str,
-    /// Null until the first use. The atom belongs to the realm's engine, which frees it when it ends.
+    /// Null until the first use. The atom belongs to the realm's engine, which frees it when the engine is freed.
     atom: Cell<qjs::JSAtom>,
 }
 
@@ -136,7 +136,7 @@ impl CachedName {
         Self { text, atom: Cell::new(qjs::JS_ATOM_NULL) }
     }
 
-    /// Defines a member like [`put`]. All objects have to belong to the same realm.
+    /// Defines a member like [`put`]. All objects must belong to the same realm.
     pub(crate) fn put<'js>(&self, object: &Object<'js>, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
         if self.atom.get() == qjs::JS_ATOM_NULL {
             self.atom.set(new_atom(object.ctx(), self.text)?);
@@ -166,7 +166,7 @@ fn define<'js>(object: &Object<'js>, name: qjs::JSAtom, value: impl IntoJs<'js>)
     if status < 0 { Err(rquickjs::Error::Exception) } else { Ok(()) }
 }
 
-/// Defines an item of an array like [`put`].
+/// Defines an item of an array as plain data, like [`put`].
 pub(crate) fn push<'js>(array: &Array<'js>, index: usize, value: impl IntoJs<'js>) -> rquickjs::Result<()> {
     let ctx = array.ctx();
     let value = value.into_js(ctx)?;
@@ -217,7 +217,7 @@ pub(crate) fn bytes_from_js(value: &Value<'_>) -> Option<Vec<u8>> {
     unsafe { array.as_bytes() }.map(<[u8]>::to_vec)
 }
 
-/// Reads values out of the realm and collects their attachments.
+/// Converts values of the realm to JSON, and collects their attachments.
 pub(crate) struct ValueReader {
     surrogates: Surrogates,
     values_left: usize,
@@ -320,7 +320,7 @@ impl ValueReader {
         let to_json: Value<'_> = object.get(PredefinedAtom::ToJSON)?;
         if let Some(to_json) = to_json.as_function() {
             let replaced: Value<'_> = to_json.call((This(object.clone()),))?;
-            // Once only, as in `JSON.stringify`: the result of `toJSON` is read as plain data.
+            // `toJSON` is called only once, as in `JSON.stringify`: its result is read as plain data.
             return match replaced.as_object() {
                 Some(plain) if !replaced.is_function() => self.read_members(plain, depth),
                 _ => self.read_at(&replaced, depth + 1),
@@ -356,8 +356,8 @@ impl ValueReader {
     }
 }
 
-/// The names of an object's own enumerable members, as `Object.keys` returns them. Replaces rquickjs's iterator, which makes a
-/// value of each name and is too slow for a function that reads every outgoing message.
+/// The names of an object's own enumerable members, as returned by `Object.keys`. Replaces rquickjs's iterator, which creates a
+/// value for each name and is too slow for reading every outgoing message.
 struct MemberNames<'a, 'js> {
     object: &'a Object<'js>,
     names: *mut qjs::JSPropertyEnum,
@@ -405,7 +405,7 @@ impl Drop for MemberNames<'_, '_> {
     }
 }
 
-/// Returns whether `JSON.stringify` writes it as a list: an array, or a proxy of one.
+/// Returns whether `JSON.stringify` writes an object as a list, because it is an array or a proxy of one.
 fn is_list(object: &Object<'_>) -> bool {
     if !object.is_proxy() {
         return object.is_array();
@@ -440,7 +440,7 @@ fn take(left: &mut usize, much: usize) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// Converts a number: exact integers stay integers; numbers without a JSON form become `null`.
+/// Converts a number: exact integers stay integers; numbers without a JSON form, such as `NaN`, become `null`.
 fn number_from_js(float: f64) -> serde_json::Value {
     const EXACT: f64 = 9_007_199_254_740_991.0;
     if float.trunc() == float && float.abs() <= EXACT {
@@ -450,7 +450,7 @@ fn number_from_js(float: f64) -> serde_json::Value {
     Number::from_f64(float).map_or(serde_json::Value::Null, serde_json::Value::Number)
 }
 
-/// Formats a thrown value for reports of host bugs: `CachedName: message` and the stack.
+/// Formats a thrown value for reports of host bugs: its stack, or else its message or text.
 pub(crate) fn describe(value: &Value<'_>) -> String {
     let ctx = value.ctx();
     let member = |name: &str| {
@@ -461,7 +461,7 @@ pub(crate) fn describe(value: &Value<'_>) -> String {
         let Coerced(string) = Coerced::<rquickjs::String<'_>>::from_js(ctx, value.clone()).ok()?;
         Some(strings::lossy(&string))
     });
-    // An exception of a getter is dropped.
+    // An exception that a getter throws is dropped.
     let _ = ctx.catch();
     described.unwrap_or_else(|| "a value without a text form".to_owned()).trim_end().to_owned()
 }

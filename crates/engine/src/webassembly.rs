@@ -1,15 +1,16 @@
 //! Binds `pijs_webassembly` to functions of `pi:web/webassembly`.
 //!
-//! That module makes the objects a guest sees; this one converts values, makes calls in both directions, and provides buffers
-//! over linear memory.
+//! That module creates the objects that a guest sees; this one converts values, performs calls in both directions, and provides
+//! buffers over linear memory.
 //!
-//! **One store.** A realm has one store, which one user holds at a time. Code that runs WebAssembly holds it, and lends it
-//! through [`WebAssemblyState::lent`] to an imported function, which may call back. No JavaScript runs during other uses.
+//! **One store.** A realm has one store, which is borrowed by one user at a time. Code that runs WebAssembly borrows it, and
+//! lends it through [`WebAssemblyState::lent`] to an imported function, which may call back. During other uses, no JavaScript
+//! runs.
 //!
 //! **Buffers.** The `ArrayBuffer` of a memory is the memory itself. A memory moves when it grows, so
 //! [`WebAssemblyState::refresh_buffers`] detaches such buffers before any JavaScript runs again: when an imported function is
-//! entered, and when a call from JavaScript is left. Nothing else may detach or move them, which is why
-//! `ArrayBuffer.prototype.transfer` and its siblings refuse them (`intrinsics.rs`).
+//! entered, and when a call from JavaScript is left. Nothing else may detach or move them, so `ArrayBuffer.prototype.transfer`
+//! and similar methods refuse them (`intrinsics.rs`).
 
 use crate::native_call::{self, Native, NativeCall, throw_uncatchable};
 use crate::shared::Shared;
@@ -51,13 +52,13 @@ const FUNCTIONS: &[(&str, Native)] = &[
 /// The WebAssembly state of one realm, created when `WebAssembly` is first read.
 pub(crate) struct WebAssemblyState {
     store: RefCell<Store>,
-    /// The store while an imported function runs.
+    /// The store, while an imported function runs.
     lent: Cell<Option<NonNull<Context<'static>>>>,
     /// Functions of `pi:web/webassembly` that this module calls.
     hooks: Persistent<Object<'static>>,
     imports: RefCell<Vec<(Persistent<Function<'static>>, Rc<FuncType>)>>,
     buffers: RefCell<BTreeMap<MemoryId, Buffer>>,
-    /// The exception of an imported function while it crosses WebAssembly code.
+    /// The exception that an imported function has thrown, while it propagates through WebAssembly code.
     thrown: RefCell<Option<Persistent<Value<'static>>>>,
     context: NonNull<qjs::JSContext>,
 }
@@ -149,7 +150,7 @@ impl WebAssemblyState {
         body()
     }
 
-    /// Runs `body` with the store. `body` runs JavaScript through imports only.
+    /// Runs `body` with the store. `body` may run JavaScript only through imported functions.
     fn with<R>(&self, ctx: &Ctx<'_>, body: impl FnOnce(&mut Context<'_>) -> R) -> Result<R> {
         if let Some(mut lent) = self.lent.take() {
             // SAFETY: the pointer is live, see `lend`, and unique: it was taken out of the only place that holds it.
@@ -299,7 +300,7 @@ impl WebAssemblyState {
         })
     }
 
-    /// Converts a value as the specification says; may run code of the guest.
+    /// Converts a value by the rules of the specification; may run guest code.
     fn wasm_value<'js>(&self, ctx: &Ctx<'js>, value: &Value<'js>, ty: ValueType) -> Result<WasmValue> {
         let raw = ctx.as_raw().as_ptr();
         let (mut int, mut long, mut double) = (0, 0, 0.0);
@@ -457,7 +458,8 @@ fn custom_sections<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(list.into_value())
 }
 
-/// `instantiate(module, imports)`: returns `{exports, start?}`. An import is a number of the store, or a JavaScript function.
+/// `instantiate(module, imports)`: returns `{exports, start?}`. An import is the number of an object in the store, or a
+/// JavaScript function.
 fn instantiate<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, module) = (call.ctx(), machine(call)?, ModuleId(id(call, 0)?));
     let Some(given) = call.arg(1).into_array() else { return Err(incompatible(ctx)) };
@@ -503,7 +505,7 @@ impl WebAssemblyState {
     }
 }
 
-/// `makeFunction(func, name)`: returns a JavaScript function that calls one of WebAssembly.
+/// `makeFunction(func, name)`: returns a JavaScript function that calls a WebAssembly function.
 fn make_function<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, func, name) = (call.ctx(), FuncId(id(call, 0)?), call.text(1)?);
     let ty = machine(call)?.with(ctx, |context| context.func_type(func))?;
@@ -521,7 +523,7 @@ fn new_memory<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(number(call, memory.0))
 }
 
-/// `memoryBuffer(memory)`: returns the `ArrayBuffer` of a memory; the object stays the same until the memory grows.
+/// `memoryBuffer(memory)`: returns the `ArrayBuffer` of a memory; returns the same object until the memory grows.
 fn memory_buffer<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, memory) = (call.ctx(), machine(call)?, MemoryId(id(call, 0)?));
     if let Some(buffer) = machine.buffers.borrow().get(&memory) {
@@ -551,7 +553,7 @@ fn memory_buffer<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(object)
 }
 
-/// `growMemory(memory, pages)`: detaches the buffer, also when there are no new pages.
+/// `growMemory(memory, pages)`: grows a memory, detaches its buffer, even if no pages are added, and returns the previous size.
 fn grow_memory<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, memory, pages) = (call.ctx(), machine(call)?, MemoryId(id(call, 0)?), id(call, 1)?);
     let before = machine.attempt(ctx, |context| context.grow_memory(memory, pages))?;
@@ -559,7 +561,7 @@ fn grow_memory<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(number(call, before))
 }
 
-/// `newTable(element, initial, maximum, first)`.
+/// `newTable(element, initial, maximum, first)`: creates a table.
 fn new_table<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine) = (call.ctx(), machine(call)?);
     let element = if call.text(0)? == "externref" { ReferenceType::Extern } else { ReferenceType::Func };
@@ -585,7 +587,7 @@ fn table_type<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     values::string_to_js(call.ctx(), reference_name(element))
 }
 
-/// `tableGet(table, index)`; the caller has checked the index.
+/// `tableGet(table, index)`: returns an element; the caller has checked the index.
 fn table_get<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (machine, table, _, _) = table(call)?;
     let index = id(call, 1)?;
@@ -603,7 +605,7 @@ fn table_set<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_bool(call.ctx().clone(), is_set))
 }
 
-/// `growTable(table, elements, value)`: returns the previous length; `undefined` when the table cannot grow by so many.
+/// `growTable(table, elements, value)`: returns the previous length; `undefined` if the table cannot grow by this many elements.
 fn grow_table<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (machine, table, element, _) = table(call)?;
     let elements = id(call, 1)?;
@@ -615,7 +617,7 @@ fn grow_table<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     }
 }
 
-/// `newGlobal(type, mutable, value)`.
+/// `newGlobal(type, mutable, value)`: creates a global.
 fn new_global<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, machine, ty, mutable) = (call.ctx(), machine(call)?, value_type(call, 0)?, call.flag(1));
     let value = machine.wasm_value(ctx, &call.arg(2), ty)?;
@@ -623,7 +625,7 @@ fn new_global<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(number(call, global.0))
 }
 
-/// `globalType(global)`: `[type, mutable]`.
+/// `globalType(global)`: returns `[type, mutable]`.
 fn global_type<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let (ctx, global) = (call.ctx(), GlobalId(id(call, 0)?));
     let (ty, mutable) = machine(call)?.with(ctx, |context| context.global_type(global))?;

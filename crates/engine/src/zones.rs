@@ -1,7 +1,7 @@
 //! Time zones by name, from tables that are compiled into this program.
 //!
-//! A realm reads no file of the machine, and a zone must not depend on the machine's tables. The local zone of `Date` is
-//! separate: it is the process's.
+//! A realm does not read files of the machine, and a zone must not depend on the machine's tables. The local zone of `Date` is
+//! separate: it is the zone of the process.
 
 use crate::native_call::NativeCall;
 use crate::values::{put, string_to_js};
@@ -15,7 +15,7 @@ pub(crate) fn time_zone<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let name = call.text(0)?;
     let Ok(zone) = TimeZoneDatabase::bundled().get(&name) else { return Ok(Value::new_undefined(ctx.clone())) };
-    // Moments outside the tables' years get the offset of the nearest one inside.
+    // A moment outside of the tables' years gets the offset of the nearest moment inside.
     let millis = call.arg(1).as_number().unwrap_or_default();
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, which is meant")]
     let moment = Timestamp::from_millisecond(millis as i64).unwrap_or(Timestamp::MAX);
@@ -28,7 +28,7 @@ pub(crate) fn time_zone<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(answer.into_value())
 }
 
-/// `timeZones()`: returns every name of the tables, sorted.
+/// `timeZones()`: returns all names of the tables, sorted.
 pub(crate) fn time_zones<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let ctx = call.ctx();
     let mut names: Vec<String> = TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect();

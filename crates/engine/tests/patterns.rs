@@ -1,8 +1,8 @@
-//! Compares patterns, sets and prefilters with QuickJS's own `RegExp`, after each piece of a text: exact ones have to agree,
-//! coarse ones and prefilters must never answer *no* where it matches.
+//! Compares patterns, sets and prefilters with QuickJS's own `RegExp`, after each piece of a text: exact patterns must agree with
+//! it; approximate patterns and prefilters must never report *no match* if it matches.
 //!
 //! `PIJS_PATTERN_PAIRS` sets the number of pairs of pattern and text (10,000 by default; `cargo xtask nightly patterns` uses a
-//! million, and then checks all characters where the short form checks some).
+//! million, and then checks all characters instead of some).
 
 use pijs_engine::{RegExpId, RegExpVm};
 use pijs_matcher::{Hit, Limits, Pattern, PatternErrorKind, PatternSet, Precision, Prefilter, Reporting};
@@ -12,9 +12,9 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-/// Pairs of one case, on average.
+/// Average number of pairs in one case.
 const PAIRS: u32 = 6;
-/// Interrupt polls after which a comparison with the engine is given up.
+/// Number of interrupt polls after which a comparison with the engine is given up.
 const POLLS: u64 = 20;
 
 const CHARACTERS: &[&str] = &[
@@ -72,7 +72,7 @@ const CHARACTERS: &[&str] = &[
 ];
 const LINE_ENDS: &[&str] = &["\n", "\r", "\r\n", "\u{2028}", "\u{2029}"];
 
-/// Expressions of one character, for any flags.
+/// Expressions that match one character, for any flags.
 const SINGLE: &[&str] = &[
     ".",
     "\\d",
@@ -174,7 +174,7 @@ const REFERENCES: &[&str] =
     &["(a)\\1", "(?<n>a|b)\\k<n>", "(a|b)?\\1", "(?:(s)|k)\\1", "((a)b)\\2", "\\1(a)", "(?=(a))\\1"];
 const COUNTS: &[&str] = &["*", "+", "?", "{2}", "{1,3}", "{2,}", "*?", "+?", "{0}", "{0,2}", "{40}", "{3000}"];
 
-/// Frames around expressions: `@` stands for the expression.
+/// Frames around expressions, with `@` in place of the expression.
 const FRAMES: &[&str] = &[
     "(?:@)",
     "(@)",
@@ -205,7 +205,7 @@ const FRAMES: &[&str] = &[
     "\\b@\\b",
     "^@$",
 ];
-/// Frames of whole expressions.
+/// Frames around whole expressions.
 const WHOLE: &[&str] = &[
     "(?=[\\s\\S]*@)(?=[\\s\\S]*@)",
     "^(?=[^]*@)(?=[^]*@)",
@@ -275,7 +275,7 @@ fn pieces() -> impl Strategy<Value = Vec<String>> {
 
 type Case = (Vec<(String, String)>, Vec<Vec<String>>);
 
-/// QuickJS, and the number of compared pairs.
+/// The reference, QuickJS, and the number of compared pairs.
 struct Oracle {
     vm: RefCell<(RegExpVm, usize)>,
     pairs: Cell<u64>,
@@ -285,7 +285,8 @@ struct Oracle {
 
 impl Oracle {
     fn compile(&self, source: &str, flags: &str) -> Option<RegExpId> {
-        // The engine's look-behinds are wrong about strings of classes: `(?<=[\q{}a])` matches the empty text, unlike in Node.
+        // The engine's look-behinds handle strings in character classes incorrectly: `(?<=[\q{}a])` matches the empty text,
+        // unlike in Node.
         if source.contains("\\q{") && source.contains("(?<") {
             return None;
         }
@@ -319,7 +320,7 @@ impl Oracle {
                     patterns.push(pattern);
                 }
                 (Some(_), Err(error)) => {
-                    // The engine accepts a duplicate name that ECMAScript, and Node, refuse.
+                    // The engine accepts a duplicate group name that ECMAScript and Node refuse.
                     let is_expected =
                         error.kind() == PatternErrorKind::TooLarge || error.message().contains("Duplicated");
                     prop_assert!(is_expected, "/{}/{}: {}", source, flags, error);
@@ -329,7 +330,7 @@ impl Oracle {
         }
         let set = PatternSet::new(&patterns, Limits::default());
         prop_assert!(set.given_up().is_empty(), "{:?}", expressions);
-        // Building a filter takes longer than everything else, so there is one for each case.
+        // Building a filter takes longer than everything else, so one filter is built for each case.
         let filter = |(number, pattern): (usize, &Pattern)| {
             (number == 0).then(|| Prefilter::new(pattern.source(), pattern.flags())).flatten()
         };
@@ -373,7 +374,7 @@ impl Oracle {
     }
 }
 
-/// Collects all settled matches, which do not depend on the pieces.
+/// Collects all settled matches, which do not depend on how the text is split into pieces.
 fn every(set: &PatternSet, pieces: &[String]) -> BTreeSet<Hit> {
     let mut scan = set.begin();
     for pattern in set.ids() {
@@ -421,11 +422,11 @@ fn patterns_answer_as_quickjs_does() {
         panic!("{failure}");
     }
     let (pairs, exact, matched) = (oracle.pairs.get(), oracle.exact.get(), oracle.matched.get());
-    // Enough of the comparisons are not trivial.
+    // Ensures that enough of the comparisons are not trivial.
     assert!(exact > pairs / 2 && matched > pairs / 10, "{pairs} pairs, {exact} exact answers, {matched} matches");
 }
 
-/// Returns the characters of a text that a pattern for one character matches, by the automaton.
+/// Returns the characters of a text that the automaton of a pattern for one character matches.
 fn members(source: &str, flags: &str, text: &str) -> String {
     let pattern = Pattern::parse(source, flags).expect(source);
     assert_eq!(pattern.precision(), Precision::Exact, "{source}");
@@ -437,7 +438,7 @@ fn members(source: &str, flags: &str, text: &str) -> String {
     found
 }
 
-/// Returns the characters that only the engine takes for members, and those that only the automaton does.
+/// Returns the characters that only the engine matches, and those that only the automaton matches.
 fn differences(vm: &mut RegExpVm, source: &str, flags: &str, text: &str) -> (String, String) {
     let ours = members(source, flags, text);
     let members: BTreeSet<char> = ours.chars().collect();
@@ -530,7 +531,8 @@ fn properties_have_the_members_that_they_have_in_quickjs() {
         "Ideographic",
     ] {
         let (missing, surplus) = differences(&mut vm, &format!("\\p{{{property}}}"), "u", &assigned);
-        // A lowercase letter until Unicode 16, whose tables the automata use, and a letter without case since.
+        // U+0295 is a lowercase letter up to Unicode 16, whose tables the automata use, and a letter without case in later
+        // versions.
         let changed = |characters: String| characters.replace('\u{295}', "");
         let (missing, surplus) = (changed(missing), changed(surplus));
         if !(missing.is_empty() && surplus.is_empty()) {

@@ -1,7 +1,7 @@
 //! A file system: folders by handle, one name at a time.
 //!
 //! [`Dir`] never follows a symbolic link and takes single names instead of paths. The resolver of the `fs` connector therefore
-//! cannot be tricked by files that move while it walks. [`OsFileSystem`] is the file system of the operating system,
+//! cannot be tricked by files that are moved while it walks. [`OsFileSystem`] is the file system of the operating system,
 //! [`MemoryFileSystem`] keeps files in memory; an embedder may implement another.
 
 use std::any::Any;
@@ -49,7 +49,7 @@ pub trait FileSystem: Send + Sync {
     }
 }
 
-/// Whether a folder may be left for file systems that are mounted below it.
+/// Whether operations may enter file systems that are mounted below a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mounts {
     /// Mounted file systems are entered.
@@ -59,13 +59,13 @@ pub enum Mounts {
 }
 
 /// Creates watchers that share a queue of the system. A watcher that overflows the queue makes the others lose changes, so each
-/// extension gets a factory of its own.
+/// extension gets a separate factory.
 pub trait Watches: Send + Sync {
     /// Creates a watcher. It must be polled inside an asynchronous runtime.
     fn watcher(self: Arc<Self>) -> io::Result<Box<dyn Watcher>>;
 
-    /// Returns whether a watcher of this factory watches `dir`, or the file `name` in it. A watched file is changed in place: if
-    /// it were replaced, its watch would stay with the old file and report no further changes.
+    /// Returns whether a watcher of this factory watches `dir`, or the file `name` in it. Callers change a watched file in place:
+    /// if it were replaced, its watch would stay on the old file and report no further changes.
     fn is_watched(&self, _dir: &dyn Dir, _name: &OsStr) -> bool {
         false
     }
@@ -76,7 +76,7 @@ pub trait Watcher: Send {
     /// Watches `name` in `dir`, or `dir` itself. Watching a folder reports changes of its direct entries, not of deeper ones.
     fn add(&mut self, dir: &dyn Dir, name: Option<&OsStr>) -> io::Result<WatchId>;
 
-    /// Returns the changes since the last call, in order; at least one.
+    /// Returns the changes since the last call, in order; is pending until there is at least one.
     fn poll_changes(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<Change>>>;
 }
 
@@ -95,7 +95,7 @@ pub enum Change {
         name: Option<OsString>,
         /// Whether an entry was created, removed or renamed; otherwise its content or attributes changed.
         is_rename: bool,
-        /// Whether the entry is a folder that was created or moved here.
+        /// Whether the entry is a folder that was created or moved into the watched folder.
         is_new_folder: bool,
     },
     /// The watched file or folder was removed. No more changes are reported for this id.
@@ -104,7 +104,7 @@ pub enum Change {
     Overflow,
 }
 
-/// An open folder. Every `name` is one component: no slash, not `.` or `..`.
+/// An open folder. Every `name` is a single path component: without a slash, and not `.` or `..`.
 pub trait Dir: Send + Sync {
     /// Opens a subfolder. A symbolic link is an error (`ELOOP` or `ENOTDIR`).
     fn child(&self, name: &OsStr) -> io::Result<Arc<dyn Dir>>;
@@ -131,7 +131,7 @@ pub trait Dir: Send + Sync {
     /// Returns the metadata of this folder.
     fn stat(&self) -> io::Result<Stat>;
 
-    /// Returns the file system of `name`, or of this folder. Does not follow a symbolic link.
+    /// Returns data about the file system of `name`, or of this folder if `None`. Does not follow a symbolic link.
     fn statfs(&self, _name: Option<&OsStr>) -> io::Result<StatFs> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -154,8 +154,8 @@ pub trait Dir: Send + Sync {
     /// Replaces `name` atomically by a new regular file with this content: readers see either the old or the new content. Keeps
     /// permission bits and group of the old file; a new file gets `mode`.
     ///
-    /// Returns `None` if replacing would lose other hard links, the owner or attributes of the file, or is not possible here; the
-    /// caller then writes into the file.
+    /// Returns `None` if replacing would lose other hard links, the owner or attributes of the file, or is not possible in this
+    /// folder; the caller then writes into the file.
     fn replace(&self, name: &OsStr, data: &[u8], mode: u32) -> io::Result<Option<()>>;
 
     /// Creates a hard link to the file `name`.
@@ -176,7 +176,7 @@ pub trait Dir: Send + Sync {
     /// Returns whether the process may access `name`: bits 4 read, 2 write, 1 execute, as in Node.
     fn access(&self, name: &OsStr, bits: u32) -> io::Result<()>;
 
-    /// Returns `self` for a downcast, so that [`Dir::rename`] and [`Dir::link`] can check that both folders have the same
+    /// Returns `self` for downcasting, so that [`Dir::rename`] and [`Dir::link`] can check that both folders have the same
     /// implementation.
     fn as_any(&self) -> &dyn Any;
 }
@@ -202,7 +202,7 @@ pub trait File: Send {
     fn set_len(&mut self, len: u64) -> io::Result<()>;
     /// Sets permission bits.
     fn chmod(&mut self, mode: u32) -> io::Result<()>;
-    /// Sets access and modification time, milliseconds since 1970.
+    /// Sets access and modification time in milliseconds since 1970.
     fn utimes(&mut self, atime_ms: f64, mtime_ms: f64) -> io::Result<()>;
     /// Flushes the file to the disk.
     fn sync(&mut self) -> io::Result<()>;
@@ -228,7 +228,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the name on the wire.
+    /// Returns the name in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -241,7 +241,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind in a `st_mode`.
+    /// Returns the kind that an `st_mode` contains.
     pub fn of_mode(mode: u32) -> Self {
         match mode & 0o170_000 {
             0o040_000 => Self::Dir,
@@ -295,7 +295,7 @@ impl Stat {
     }
 }
 
-/// Returns the error of an `errno` code.
+/// Returns the error for an `errno` code.
 pub fn errno(code: i32) -> io::Error {
     io::Error::from_raw_os_error(code)
 }

@@ -1,10 +1,10 @@
 //! The environment of a session: time, waiting, randomness and files, passed in as values.
 //!
 //! No library of the project reads a clock, sleeps or draws randomness on its own: it uses the [`Timer`] and the [`Randomness`]
-//! that it was given. [`SystemTimer`] and [`SystemRandomness`] are the machine's. [`simulated`] has those of tests, of replay and
-//! of `pi ext drive`: clocks that are driven explicitly, and randomness that counts.
+//! that it was given. [`SystemTimer`] and [`SystemRandomness`] use the machine's. [`simulated`] has those for tests, for replay
+//! and for `pi ext drive`: clocks that are advanced explicitly, and randomness that counts.
 //!
-//! [`files`] has the file system: the operating system's, or one in memory.
+//! [`files`] has the file systems: the operating system's, and one in memory.
 //!
 //! `system.rs` is the only file of the libraries that uses the system's clock, tokio's timer and the system's randomness.
 
@@ -30,7 +30,7 @@ pub enum Wait {
     Backoff,
     /// Watchdog against a connection on which nothing arrives.
     Idle,
-    /// Pause of a script.
+    /// Pause in a scripted model reply.
     Script,
     /// Time limit of a tool.
     Tool,
@@ -40,7 +40,7 @@ pub enum Wait {
 
 /// A clock and its timers.
 pub trait Timer: Send + Sync {
-    /// Returns the time now: the wall clock for display, monotonic microseconds for durations.
+    /// Returns the current time: the wall clock for display, and monotonic microseconds for durations.
     fn now(&self) -> Now;
 
     /// Completes after `duration`.
@@ -85,7 +85,7 @@ impl Ambient {
         uuid::Builder::from_unix_timestamp_millis(self.epoch_ms(), &bytes).into_uuid().to_string()
     }
 
-    /// Returns a number in `0.0..1.0`.
+    /// Returns a random number in `0.0..1.0`.
     pub fn fraction(&self) -> f64 {
         let mut bytes = [0; 4];
         self.random.fill(&mut bytes);

@@ -37,7 +37,7 @@ impl VirtualClock {
         Self { start_epoch_ms: epoch_ms, wall: WallMode::Moves, elapsed_us: AtomicU64::new(0) }
     }
 
-    /// Creates a clock with a constant wall time and running timers, for the `now` of a scenario.
+    /// Creates a clock with a constant wall time and running timers, for a scenario with the member `now`.
     pub fn standing_at(epoch_ms: u64) -> Self {
         Self { wall: WallMode::StandsStill, ..Self::starting_at(epoch_ms) }
     }
@@ -63,7 +63,7 @@ impl VirtualClock {
     }
 }
 
-/// A timer that advances by a fixed step at each reading. Its waits are real, so that programs and servers can run.
+/// A timer that advances by a fixed step at each reading. Waits take real time, so that programs and servers can run.
 #[derive(Debug)]
 pub struct CountingTimer {
     epoch_ms: u64,
@@ -88,12 +88,12 @@ impl Timer for CountingTimer {
     }
 }
 
-/// A stopped timer: no wait ends.
+/// A stopped timer, whose waits never complete.
 #[derive(Debug, Clone, Copy)]
 pub struct StandingTimer(pub Now);
 
 impl Default for StandingTimer {
-    /// Returns one microsecond into a session of 14 November 2023.
+    /// Returns a timer that stands one microsecond after the start of a session of 14 November 2023.
     fn default() -> Self {
         Self(Now { epoch_ms: 1_700_000_000_000, elapsed_us: 1 })
     }
@@ -129,7 +129,7 @@ impl Randomness for CountingRandomness {
     }
 }
 
-/// Returns stopped time and ids that count from `first`.
+/// Returns an environment with a stopped clock and with randomness that counts from `first`.
 pub fn ambient(epoch_ms: u64, first: u32) -> Ambient {
     let timer = StandingTimer(Now { epoch_ms, elapsed_us: 0 });
     Ambient { timer: Arc::new(timer), random: Arc::new(CountingRandomness::new(first)) }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The clock of the machine and tokio's timer. Microseconds count from its creation; clones share the origin.
+/// The clock of the machine and tokio's timer. Microseconds are counted from the creation of the timer; clones share the origin.
 #[derive(Debug, Clone)]
 pub struct SystemTimer {
     start: Instant,
@@ -20,7 +20,7 @@ pub struct SystemTimer {
 /// whole decision.
 #[derive(Debug)]
 struct WallClock {
-    /// Millisecond since the start of the last reading.
+    /// Time of the last reading, in milliseconds since the start.
     read_ms: AtomicU64,
     epoch_ms: AtomicU64,
 }
@@ -32,7 +32,7 @@ impl WallClock {
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        // Stored before the millisecond: a thread that sees the millisecond sees this time or a later one.
+        // Stored before the millisecond, so that a thread that sees the millisecond sees this time or a later one.
         self.epoch_ms.store(epoch_ms, Ordering::Relaxed);
         self.read_ms.store(elapsed_ms, Ordering::Release);
         epoch_ms
@@ -64,7 +64,7 @@ impl Timer for SystemTimer {
     }
 }
 
-/// The machine's randomness, as bytes of version 4 UUIDs.
+/// The machine's randomness, taken from version 4 UUIDs.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemRandomness;
 

@@ -1,8 +1,8 @@
 //! Simulates a power cut: data that was not flushed is lost.
 //!
-//! Tracks the durable state beside the real files: the content of a file at its last flush, the names in a folder at the folder's
-//! last flush. [`Power::cut`] replaces the files by that state. File systems persist more than they guarantee, each in its own
-//! way, so there are several variants ([`Loss`]).
+//! Tracks the durable state of the real files: the content of a file at its last flush, and the names in a folder at the folder's
+//! last flush. [`Power::cut`] replaces the files by that state. File systems persist more than they guarantee, and differ in
+//! what, so there are several variants ([`Loss`]).
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,9 +18,9 @@ type Id = (u64, u64);
 pub enum Loss {
     /// All names and content that were not flushed.
     Everything,
-    /// Content that was not flushed, which reads as NULs; names stay (delayed allocation).
+    /// Content that was not flushed, which then reads as NULs; names are kept (delayed allocation).
     Content,
-    /// Half of the appended content that was not flushed; names stay.
+    /// Half of the appended content that was not flushed; names are kept.
     Half,
 }
 
@@ -46,7 +46,7 @@ struct TrackedFile {
 
 #[derive(Debug)]
 enum DurableContent {
-    /// Content at the last flush; `None` before the first.
+    /// Content at the last flush; `None` before the first flush.
     File(Option<Vec<u8>>),
     /// Names at the last flush.
     Folder(BTreeMap<OsString, Id>),
@@ -59,7 +59,7 @@ enum TreeState {
 }
 
 impl Power {
-    /// Starts with everything below `root` flushed.
+    /// Begins tracking with the state that everything below `root` is flushed.
     pub fn over(root: &Path) -> io::Result<Self> {
         let mut this = Self { root: root.to_owned(), nodes: BTreeMap::new() };
         this.all_synced(root)?;

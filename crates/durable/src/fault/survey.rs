@@ -22,21 +22,21 @@ pub const ERRORS: &[(i32, &str)] = {
 #[cfg(not(unix))]
 pub const ERRORS: &[(i32, &str)] = &[];
 
-/// Counts of injected faults; each was survived, or the check would have panicked.
+/// Numbers of injected faults. The work survived all of them, or the check would have panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Survey {
-    /// Kills of the process.
+    /// Number of kills of the process.
     pub kills: u64,
-    /// Power cuts.
+    /// Number of power cuts.
     pub cuts: u64,
-    /// Operations that failed, were interrupted, or wrote short.
+    /// Number of operations that failed, were interrupted, or wrote too few bytes.
     pub errors: u64,
 }
 
-/// One run with one fault, for messages.
+/// Describes one run with one fault, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// Description of the fault: `killed before operation 7: rename a b`.
+    /// Description of the fault, such as `killed before operation 7: rename a b`.
     pub name: String,
     /// Whether the process was killed; otherwise it got an error and continued.
     pub killed: bool,
@@ -48,32 +48,33 @@ pub trait Work {
     type Acknowledged;
     /// Resets the folder to the initial state.
     fn reset(&mut self);
-    /// Does the work, as far as the disk allows.
+    /// Does the work until the disk fails. Returns the effects that it acknowledged.
     fn run(&mut self, disk: &Disk) -> Self::Acknowledged;
-    /// Checks the files with a disk of its own; panics when acknowledged data is lost.
+    /// Checks the files with a new disk; panics if acknowledged data is lost.
     fn check(&mut self, acknowledged: Self::Acknowledged, case: &Case);
 }
 
 /// The density of faults: every operation, or every n-th.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Density {
-    /// Step between the changes at which the process is killed or the power is cut.
+    /// The process is killed, or the power is cut, at every n-th change.
     pub kills: usize,
-    /// Step between the injected errors: every n-th operation fails.
+    /// An error is injected at every n-th operation.
     pub errors: usize,
 }
 
 impl Density {
-    /// Every operation.
+    /// Injects a fault at every operation.
     pub const ALL: Self = Self { kills: 1, errors: 1 };
 
-    /// Returns every operation in a nightly run (`PIJS_NIGHTLY` is set), else every change and every `errors`-th operation.
+    /// Returns the density of a nightly run (every operation) if `PIJS_NIGHTLY` is set, and otherwise every change and every
+    /// `errors`-th operation.
     pub fn nightly_or(errors: usize) -> Self {
         if std::env::var_os("PIJS_NIGHTLY").is_some() { Self::ALL } else { Self { kills: 1, errors } }
     }
 }
 
-/// Runs `work` once for each fault. `root` is the folder of which a power cut loses unflushed content.
+/// Runs `work` once for each fault. `root` is the folder whose unflushed content a power cut loses.
 ///
 /// # Errors
 ///

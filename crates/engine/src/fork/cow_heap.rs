@@ -1,9 +1,10 @@
 //! Returns unmodified pages to the zygote's copy-on-write heap.
 //!
-//! A forked worker shares each page with its zygote until it writes to it, and the engine writes wherever it goes: it keeps
-//! reference counts beside the objects. A function that was called and has returned often leaves a page as it was, but the page
-//! is private from then on. So the zygote lays its heap on a memory file before it forks. An idle worker compares its heap with
-//! the file and drops the pages that are equal; the kernel then maps the file's page again, which all workers share.
+//! A forked worker shares each page with its zygote until it writes to the page, and the engine writes to every object that it
+//! uses, because reference counts are stored in the objects. A function that was called and has returned often leaves a page with
+//! the same content, but the page is private from then on. So the zygote maps its heap from a memory file before it forks. An
+//! idle worker compares its heap with the file and drops the pages that are equal; the kernel then maps the file's page again,
+//! which all workers share.
 
 #![expect(clippy::disallowed_methods, reason = "`/proc` says where the heap of this process is")]
 
@@ -12,7 +13,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// Page size of the system. With larger pages the heap is not laid on a file.
+/// Required page size of the system. With larger pages, the heap is not mapped from a file.
 const PAGE: usize = 4 << 10;
 
 /// A part of the heap, and its content at the time of the fork.
@@ -25,13 +26,13 @@ pub(crate) struct CowHeap {
 }
 
 impl CowHeap {
-    /// Lays the heap of this process on a memory file, up to a new allocation at its end: while that lives, the allocator returns
-    /// nothing below it to the system, so it is never freed.
+    /// Maps the heap of this process from a memory file, up to a new allocation at its end. This allocation is never freed: while
+    /// it exists, the allocator does not return memory below it to the system.
     ///
     /// # Errors
     ///
-    /// Fails in a process with other threads, which may write at any time; where the allocator keeps its memory elsewhere; where
-    /// the system has no memory files. The heap is unchanged then.
+    /// Fails in a process with other threads, which may write at any time, if the allocator does not use the heap, and if the
+    /// system has no memory files. The heap is not changed then.
     pub(crate) fn create() -> io::Result<Self> {
         refuse_threads()?;
         let pin: &'static mut [u8; 64] = Box::leak(Box::new([0; 64]));
@@ -68,7 +69,7 @@ impl CowHeap {
     }
 }
 
-/// Returns whether the system's pages have this size.
+/// Returns whether this is the system's page size.
 fn is_page(bytes: usize) -> bool {
     // SAFETY: `sysconf` takes and returns numbers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) == Ok(bytes)
@@ -100,7 +101,7 @@ fn lay_on_file(heap: NonNull<u8>, bytes: usize) -> io::Result<NonNull<u8>> {
         let mapped = unsafe { libc::mmap(address, bytes, access, how, file.as_raw_fd(), 0) };
         if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(mapped) }
     };
-    // Nothing may be allocated or freed from here on: the file has to hold the final content of the heap.
+    // Nothing may be allocated or freed from here on, because the file must contain the final content of the heap.
     let mut written = 0;
     while written < bytes {
         // SAFETY: the kernel reads mapped memory.
@@ -123,19 +124,19 @@ fn lay_on_file(heap: NonNull<u8>, bytes: usize) -> io::Result<NonNull<u8>> {
         unsafe { libc::munmap(view, bytes) };
         return Err(error);
     }
-    // Faults the pages in before the fork, so that each worker need not; kernels before 5.14 refuse, and workers fault them in.
-    // SAFETY: the range is the heap, and nothing is written.
+    // Faults the pages in before the fork, so that each worker need not; kernels before 5.14 do not support this, and workers
+    // then fault them in. SAFETY: the range is the heap, and nothing is written.
     unsafe { libc::madvise(heap.as_ptr().cast(), bytes, libc::MADV_POPULATE_READ) };
     Ok(NonNull::new(view.cast()).expect("the system maps nothing at zero"))
 }
 
-/// Returns the stack below this frame to the system; its frames have returned. Does nothing on a thread other than the main
-/// thread, because the memory below another thread's stack is unknown.
+/// Returns the unused stack below this frame to the system. Has no effect on a thread other than the main thread, because the
+/// size of the memory below another thread's stack is unknown.
 #[inline(never)]
 pub(crate) fn release_stack() {
-    /// Size of the released range; more than any turn uses.
+    /// Size of the released range in bytes; more than any turn uses.
     const DEPTH: usize = 4 << 20;
-    /// Size that is kept for the calls of this function.
+    /// Size in bytes of the range that is kept for the calls of this function.
     const KEPT: usize = 2 * PAGE;
     let here = 0_u8;
     // SAFETY: both calls return numbers.
@@ -229,7 +230,7 @@ mod tests {
         assert_eq!([read(2 * PAGE), read(2 * PAGE + 1)], [2, 97]);
     }
 
-    /// All workers share these pages, so no worker may be able to change them for the others.
+    /// No worker can change the file, whose pages all workers share.
     #[test]
     fn the_file_cannot_be_changed() {
         let heap = pages(2);

@@ -1,20 +1,20 @@
 //! Fills the gaps of the heap before a process forks.
 //!
-//! A worker shares each page with its zygote until one of them writes to it. Blocks that were freed while the engine was made and
-//! the runtime evaluated are scattered over the whole heap, so a worker's first allocations would each make another shared page
-//! private. Once the gaps are filled, a worker's allocations lie next to each other on new pages.
+//! A worker shares each page with its zygote until one of them writes to it. Blocks that were freed while the engine was created
+//! and the runtime evaluated are scattered over the whole heap, so each of a worker's first allocations would make another shared
+//! page private. When the gaps are filled, a worker's allocations are adjacent, on new pages.
 //!
-//! The padding is never written to and never freed; it lies on pages that are resident anyway.
+//! The padding is never written to or freed; it is on pages that are resident anyway.
 
 use rquickjs::{Ctx, qjs};
 use std::alloc::{Layout, alloc, dealloc};
 
 /// Alignment of the C library's allocations.
 const ALIGN: usize = 16;
-/// Upper bound of a gap: the allocator takes larger blocks from the system and returns them to it.
+/// Upper bound of the size of a gap in bytes: the allocator takes larger blocks from the system and returns them to it.
 const MAX_GAP: usize = 64 << 10;
-/// Below this size every multiple of the alignment is tried, because a gap may have exactly that size. Above, halving is enough:
-/// the rest of a gap is a smaller gap.
+/// Below this size in bytes, every multiple of the alignment is tried, because a gap may have exactly that size. Above it,
+/// halving the size is enough, because the rest of a gap is a smaller gap.
 const EXACT_BELOW: usize = 1 << 10;
 /// Upper bound of the number of gaps per size.
 const MAX_BLOCKS: usize = 1 << 16;
@@ -26,11 +26,11 @@ const BLOCKS: [usize; 31] = [
 /// The header at the start of each block (`JSMallocBlockHeader`).
 const BLOCK_HEADER: usize = 8;
 
-/// Upper bound of the memory that filling the engine's arenas takes: less than one arena for each size.
+/// Upper bound of the memory in bytes that filling the engine's arenas takes: less than one arena for each size.
 pub(crate) const MAX_ARENA_BYTES: u64 = 1 << 20;
 
 /// Fills the free blocks of the engine's arenas, and leaves one arena per size with a single block in use: starting a new arena
-/// would write to the one before it. `used` returns the bytes that the engine has allocated so far.
+/// would write to the previous one. `used` returns the bytes that the engine has allocated so far.
 pub(crate) fn fill_engine(ctx: &Ctx<'_>, used: impl Fn() -> u64) {
     // SAFETY: a live context has a live runtime.
     let runtime = unsafe { qjs::JS_GetRuntime(ctx.as_raw().as_ptr()) };
@@ -49,15 +49,15 @@ pub(crate) fn fill_engine(ctx: &Ctx<'_>, used: impl Fn() -> u64) {
     }
 }
 
-/// Fills the free blocks below the end of the heap. Works with an allocator that prefers free blocks to a longer heap, as the GNU
-/// C library does; another one wastes some memory.
+/// Fills the free blocks below the end of the heap. Works with an allocator that prefers free blocks to a longer heap, like that
+/// of the GNU C library; any other allocator wastes some memory.
 pub(crate) fn fill_heap() {
     let sizes = std::iter::successors(Some(MAX_GAP), |size| Some(size / 2)).take_while(|size| *size > EXACT_BELOW);
     let sizes = sizes.chain((ALIGN..=EXACT_BELOW).rev().step_by(ALIGN));
     let layout = |size| Layout::from_size_align(size, ALIGN).expect("a small size and a power of two");
     // SAFETY: the size is not zero.
     let allocate = |size| unsafe { alloc(layout(size)) };
-    // Larger than any gap, so it lies at the end of the heap: a later block behind it did not fill a gap.
+    // Larger than any gap, so it is at the end of the heap: a later block after it did not fill a gap.
     let end = allocate(MAX_GAP);
     let mut filled = 0;
     for size in sizes {
@@ -79,10 +79,10 @@ pub(crate) fn fill_heap() {
     }
 }
 
-/// Returns unused pages of the allocator to the system, also those between blocks in use.
+/// Returns unused pages of the allocator to the system, including pages between blocks in use.
 ///
-/// The allocator keeps freed memory below a block that is in use. A process that lives long calls this after work that needed
-/// much memory for a short time.
+/// The allocator keeps freed memory below a block that is in use. A long-running process calls this after work that needed much
+/// memory for a short time.
 pub fn return_free_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: affects free memory only.

@@ -47,7 +47,7 @@ fn bytes_cross_both_ways_unchanged() {
     assert_eq!(answer["bytes"], json!([[0, 255], [2, 3], [7, 8]]));
 }
 
-/// Such work cannot be interrupted, so it is refused before it begins.
+/// Computations that would take too long are refused before they begin, because they cannot be interrupted.
 #[test]
 fn work_that_would_hold_up_the_session_is_refused() {
     assert_eq!(guest().ask("costly", &[]), json!(vec!["RangeError"; 6]));
@@ -213,7 +213,7 @@ fn the_state_changes_by_difference() {
     assert_eq!(guest.ask("readState", &[])["entries"], json!([{"id": 1}, {"id": "new"}]));
 }
 
-/// A long member is parsed at the first read, and keeps its value then.
+/// A long member of the state is parsed at the first read and then returns the same value.
 #[test]
 fn a_long_member_of_the_state_is_made_once() {
     let mut guest = guest();

@@ -1,4 +1,4 @@
-//! Tests that a realm reads nothing of the machine.
+//! Tests that a realm does not read any state of the machine.
 
 use crate::support::{Guest, NOW, Sources};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Tests the limits of a realm against code that does not end.
+//! Tests the limits of a realm with code that does not terminate.
 
 use crate::support::{Guest, Sources, call, delta};
 use pijs_engine::EngineRealm;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const HOSTILE: Sources<'static> = &[("main.js", include_str!("../fixtures/guests/hostile.js"))];
 
-/// Returns limits that tests exceed quickly and an ordinary turn does not.
+/// Returns limits that tests can exceed quickly, but that an ordinary turn does not exceed.
 fn tight() -> Limits {
     Limits { memory_bytes: 8 << 20, fuel: 200, stream_fuel: 50, jobs: 1000, ..Limits::default() }
 }
@@ -85,8 +85,8 @@ fn another_thread_can_stop_a_running_turn() {
     let mut guest = Guest::with(HOSTILE, Limits { fuel: u64::MAX, ..Limits::default() });
     let interrupter = guest.realm.interrupter();
     let watchdog = thread::spawn(move || {
-        // The turn begins at an unknown moment, and an interrupt before it has no effect, so it is repeated until the realm has
-        // ended.
+        // The turn begins at an unknown moment, and an interrupt before it has no effect, so the interrupt is repeated until the
+        // realm has ended.
         while !interrupter_done(&interrupter) {
             interrupter.interrupt();
             thread::sleep(Duration::from_millis(1));
@@ -97,7 +97,7 @@ fn another_thread_can_stop_a_running_turn() {
     watchdog.join().expect("the watchdog sees the end");
 }
 
-/// Returns whether the realm of this handle is dropped: it holds the only other reference.
+/// Returns whether the realm of this handle was dropped; the realm has the only other reference.
 fn interrupter_done(interrupter: &pijs_engine::Interrupter) -> bool {
     interrupter.is_orphaned()
 }
@@ -116,7 +116,7 @@ fn a_realm_needs_memory_for_an_empty_context() {
     assert!(refused.to_string().contains("cannot create a realm"), "{refused}");
 }
 
-/// Padding the heap must not end a realm that has little memory left.
+/// Padding the heap does not end a realm that has little memory left.
 #[test]
 #[cfg(target_os = "linux")]
 fn padding_the_heap_does_not_end_a_realm_with_little_memory() {

@@ -1,4 +1,4 @@
-//! Tests deltas and the answers of their handlers.
+//! Tests streamed deltas and the answers of handlers.
 
 use crate::support::{Guest, Sources, delta};
 use pijs_protocol::stream::{Injection, InjectionRole};

@@ -32,7 +32,7 @@ pub(crate) fn artifact(sources: Sources<'_>) -> Arc<Verified> {
     verified(sources.iter().zip(bytecode).map(|((specifier, _), bytecode)| ((*specifier).to_owned(), bytecode)))
 }
 
-/// Returns an artifact with this bytecode.
+/// Returns a verified artifact with this bytecode.
 pub(crate) fn verified(modules: impl IntoIterator<Item = (String, Option<Vec<u8>>)>) -> Arc<Verified> {
     let modules = modules
         .into_iter()

@@ -1,13 +1,13 @@
 //! File change notification with inotify.
 //!
-//! The kernel takes a path. It gets the path of the open handle in `/proc`, so the opened file is watched even if it was renamed
-//! in the meantime.
+//! The kernel's interface takes a path. It gets the path of the open handle in `/proc`, so the opened file is watched even if it
+//! was renamed in the meantime.
 //!
 //! A user may have few inotify instances but many watches, so watchers share an [`Instance`]. The kernel identifies a watch by
 //! the watched inode: watchers of the same folder get the same number, and each change is delivered to all watchers that
 //! registered this number. A watcher that is polled reads all events of the kernel and distributes them to the queues of the
-//! others, under one lock. A watcher's task is woken by its own descriptor of the instance, or by the watcher that distributed
-//! its changes.
+//! others, under one lock. A watcher's task is woken by its own descriptor for the instance, or by the watcher that distributed
+//! the changes.
 
 use super::os::{same_kind, single};
 use super::{Change, Dir, WatchId, Watcher, Watches};
@@ -40,7 +40,7 @@ const BUFFER: usize = 32 << 10;
 /// Maximum number of undelivered changes of a watcher; the same as the limit of the kernel's queue.
 const MAX_UNDELIVERED: usize = 16_384;
 
-/// Maximum number of buffers read in one poll, so that constant changes of files cannot occupy a thread forever.
+/// Maximum number of buffers read in one poll, so that continuous changes of files cannot occupy a thread forever.
 const AT_ONCE: usize = 16;
 
 /// An inotify instance.
@@ -63,7 +63,7 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     changes: Vec<Change>,
-    /// Waker of the task that found no changes.
+    /// Waker of the task that waits for changes.
     waker: Option<Waker>,
 }
 
@@ -257,7 +257,7 @@ impl Drop for Inotify {
         });
         shared.things.retain(|watch, _| !unwatched.contains(watch));
         for watch in unwatched {
-            // The watch may be gone already.
+            // The watch may already have been removed.
             let _ = inotify::remove_watch(&self.instance.fd, watch.0);
         }
     }

@@ -1,4 +1,4 @@
-//! Files in memory, for embedders and tests: no disk, no clock, the same answers each time.
+//! Files in memory, for embedders and tests: without a disk or a clock, and with the same results each time.
 //!
 //! ```
 //! use pijs_environment::files::{FileSystem, MemoryFileSystem, Mounts};
@@ -9,8 +9,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! One user owns everything; permission bits are kept and not enforced. Time is a count: each change is one
-//! millisecond after the one before.
+//! One user owns everything; permission bits are stored but not enforced. The time is a counter: each change is one millisecond
+//! after the previous one.
 
 use super::{Dir, File, FileSystem, Kind, Mounts, OpenHow, Stat, errno};
 use rustix::io::Errno;
@@ -21,7 +21,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of links followed on the way to a root, as in Linux.
+/// Maximum number of links followed in the path of a root, as in Linux.
 const MAX_LINKS: usize = 40;
 
 /// A file system in memory. Clones share the files.
@@ -30,7 +30,7 @@ pub struct MemoryFileSystem {
     shared: Arc<Mutex<Tree>>,
 }
 
-/// All files by number; the root is the first.
+/// All nodes by number; the root is the first.
 struct Tree {
     nodes: BTreeMap<u64, Node>,
     next: u64,
@@ -43,7 +43,7 @@ struct Node {
     /// Permission bits.
     mode: u32,
     names: u64,
-    /// Number of open handles. A file without a name is kept while it has handles.
+    /// Number of open handles. A node without a name is kept while it has handles.
     handles: usize,
     times: [f64; 4],
 }
@@ -79,7 +79,7 @@ impl MemoryFileSystem {
     ///
     /// # Panics
     ///
-    /// Panics when another entry is in the way: the caller builds the tree and knows what it contains.
+    /// Panics if another entry has this name, because the caller builds the tree and knows what it contains.
     #[must_use]
     pub fn file(self, path: impl AsRef<Path>, content: impl Into<Vec<u8>>) -> Self {
         self.put(path.as_ref(), Content::File(content.into()), 0o644);
@@ -90,7 +90,7 @@ impl MemoryFileSystem {
     ///
     /// # Panics
     ///
-    /// Panics when another entry is in the way.
+    /// Panics if another entry has this name.
     #[must_use]
     pub fn folder(self, path: impl AsRef<Path>) -> Self {
         self.tree().folders(path.as_ref()).expect("a folder can be made here");
@@ -101,7 +101,7 @@ impl MemoryFileSystem {
     ///
     /// # Panics
     ///
-    /// Panics when another entry is in the way.
+    /// Panics if another entry has this name.
     #[must_use]
     pub fn symlink(self, path: impl AsRef<Path>, target: impl Into<PathBuf>) -> Self {
         self.put(path.as_ref(), Content::Symlink(target.into()), 0o777);
@@ -151,7 +151,7 @@ impl Tree {
         let id = self.next;
         self.next += 1;
         let now = self.tick();
-        // The root has a name that no folder holds.
+        // The root counts as having a name, although no folder contains it.
         let names = u64::from(id == TOP);
         self.nodes.insert(id, Node { content, mode, names, handles: 0, times: [now; 4] });
         id
@@ -256,7 +256,7 @@ impl Tree {
         Ok(at)
     }
 
-    /// Resolves a path that the host named, as an operating system does: follows links.
+    /// Resolves a path that the host named. Follows links, as an operating system does.
     fn resolve(&self, path: &Path) -> io::Result<u64> {
         let mut path = path.to_owned();
         'again: for _ in 0..MAX_LINKS {
@@ -332,7 +332,7 @@ impl MemoryDir {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the folder if it belongs to the same tree.
+    /// Returns a folder as this type, if it belongs to the same tree.
     fn same<'a>(&self, other: &'a dyn Dir) -> io::Result<&'a Self> {
         let other: &Self = other.as_any().downcast_ref().ok_or_else(|| code(Errno::XDEV))?;
         if Arc::ptr_eq(&self.shared, &other.shared) { Ok(other) } else { Err(code(Errno::XDEV)) }

@@ -1,7 +1,7 @@
 //! The operating system's files, through handles and single names.
 //!
-//! Every open uses `O_NOFOLLOW` and `O_NONBLOCK`. Where the kernel has `openat2`, it resolves several names at once: beneath the
-//! folder, without links, magic links and other file systems. Elsewhere each name is opened separately, which enforces the same
+//! Every open uses `O_NOFOLLOW` and `O_NONBLOCK`. If the kernel has `openat2`, it resolves several names at once: beneath the
+//! folder, without links, magic links and other file systems. Otherwise each name is opened separately, which enforces the same
 //! rule.
 
 #[cfg(target_os = "linux")]
@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of entries of a folder that is listed.
+/// Maximum number of entries of a listed folder.
 const MAX_ENTRIES: usize = 1_000_000;
 
 /// The operating system's files.
@@ -102,7 +102,7 @@ impl Dir for OsDir {
         match found.kind() {
             Kind::File => {}
             Kind::Dir if flags.write => return Err(Errno::ISDIR.into()),
-            // A folder may be opened for its metadata; reading it gives EISDIR, as in Node.
+            // A folder may be opened for its metadata; reading it fails with EISDIR, as in Node.
             Kind::Dir => {}
             // Pipes, sockets and devices are channels to other processes.
             _ if guard!(FsSpecial) => return Err(Errno::OPNOTSUPP.into()),
@@ -161,7 +161,7 @@ impl Dir for OsDir {
                 fs::FileType::Socket => Kind::Socket,
                 fs::FileType::CharacterDevice => Kind::Char,
                 fs::FileType::BlockDevice => Kind::Block,
-                // Some file systems report no kind; an entry that was removed in the meantime is left out.
+                // Some file systems do not report the kind; an entry that was removed in the meantime is omitted.
                 fs::FileType::Unknown => match stat_at(&self.fd, name) {
                     Ok(stat) => stat.kind(),
                     Err(_) => continue,
@@ -211,7 +211,7 @@ impl Dir for OsDir {
         let bits = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = match fs::openat(&self.fd, temporary.as_str(), bits, Mode::from_raw_mode(mode & 0o777)) {
             Ok(fd) => fd,
-            // The file is writable, its folder is not.
+            // The file is writable, but its folder is not.
             Err(Errno::ACCESS | Errno::PERM) if kept.is_some() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -287,13 +287,13 @@ impl Dir for OsDir {
     }
 }
 
-/// Handles of a file and its folder, which stay valid when they are renamed. They are opened with `O_PATH`: they cannot be used
+/// Handles of a file and its folder, which stay valid when these are renamed. They are opened with `O_PATH`: they cannot be used
 /// to read or write, and closing them releases no locks.
 #[cfg(target_os = "linux")]
 pub struct Pinned {
-    /// The folder.
+    /// Handle of the folder.
     pub folder: OwnedFd,
-    /// The file in the folder.
+    /// Handle of the file in the folder.
     pub file: OwnedFd,
 }
 
@@ -301,7 +301,7 @@ pub struct Pinned {
 ///
 /// # Errors
 ///
-/// Fails for a folder of another implementation, for a link, and when the file does not exist.
+/// Fails for a folder of another implementation, for a link, and if the file does not exist.
 #[cfg(target_os = "linux")]
 pub fn pin(dir: &dyn Dir, name: &OsStr) -> io::Result<Pinned> {
     let dir = same_kind(dir)?;
@@ -314,7 +314,7 @@ pub fn pin(dir: &dyn Dir, name: &OsStr) -> io::Result<Pinned> {
 ///
 /// # Errors
 ///
-/// Fails when a component is a link, or does not exist.
+/// Fails if a component is a link or does not exist.
 pub fn open_folder(path: &Path) -> io::Result<std::fs::File> {
     let top = fs::open("/", FOLDER, Mode::empty())?;
     let names: Vec<&OsStr> = path.iter().skip(1).collect();
@@ -333,8 +333,8 @@ fn descend(from: &OwnedFd, names: &[&OsStr], mounts: Mounts) -> io::Result<Optio
     Ok(Some(open_beneath(from, &path, FOLDER, Mode::empty(), mounts)?))
 }
 
-/// Opens a path below a folder: follows no link, does not leave the folder and, with [`Mounts::Stay`], enters no other file
-/// system. `path` consists of names that [`single`] accepts.
+/// Opens a path below a folder: does not follow a link, leave the folder or, with [`Mounts::Stay`], enter another file system.
+/// `path` consists of names that [`single`] accepts.
 fn open_beneath(from: &OwnedFd, path: &Path, bits: OFlags, mode: Mode, mounts: Mounts) -> io::Result<OwnedFd> {
     let stays = mounts == Mounts::Stay && guard!(FsMounts);
     #[cfg(target_os = "linux")]
@@ -346,12 +346,12 @@ fn open_beneath(from: &OwnedFd, path: &Path, bits: OFlags, mode: Mode, mounts: M
         }
         match fs::openat2(from, path, bits, mode, resolve) {
             Ok(fd) => return Ok(fd),
-            // An old kernel, or an outer sandbox that does not allow the call.
+            // The kernel is too old, or an outer sandbox does not allow the call.
             Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    // Opens each name separately, which enforces the same rule; a mount shows in the device number.
+    // Opens each name separately, which enforces the same rule; a mounted file system has another device number.
     let device = fs::fstat(from)?.st_dev;
     let mut at: Option<OwnedFd> = None;
     let mut names = path.iter().peekable();
@@ -367,7 +367,7 @@ fn open_beneath(from: &OwnedFd, path: &Path, bits: OFlags, mode: Mode, mounts: M
 }
 
 impl OsDir {
-    /// Returns whether a file has extended attributes beyond the usual ones, such as access lists.
+    /// Returns whether a file has extended attributes such as access lists, which an ordinary new file does not have.
     fn has_attributes(&self, name: &OsStr) -> bool {
         #[cfg(target_os = "linux")]
         {
@@ -376,7 +376,7 @@ impl OsDir {
             let mut names = [0_u8; 1024];
             // Fails on a file system without attributes, and with ERANGE on a file with many.
             match fs::flistxattr(&fd, &mut names) {
-                // A system that labels every file labels a new one as well.
+                // A security label is ignored, because such a system labels a new file as well.
                 Ok(length) => {
                     names[..length].split(|byte| *byte == 0).any(|name| !name.is_empty() && name != b"security.selinux")
                 }
@@ -404,7 +404,7 @@ pub(super) fn same_kind(dir: &dyn Dir) -> io::Result<&OsDir> {
     dir.as_any().downcast_ref().ok_or_else(|| Errno::XDEV.into())
 }
 
-/// Removes the set-user-id and set-group-id bits, which would give other users the rights of this one.
+/// Removes the set-user-id and set-group-id bits, which would give other users the rights of this user.
 fn plain_bits(mode: u32) -> Mode {
     Mode::from_raw_mode(mode & 0o1777)
 }
@@ -454,7 +454,7 @@ impl File for OsFile {
 fn stat_at(fd: &OwnedFd, name: &OsStr) -> io::Result<Stat> {
     use rustix::fs::StatxFlags;
     let mut stat = convert(&fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?);
-    // Only statx reports the time of creation, and not for all file systems.
+    // Only statx reports the creation time, and not for all file systems.
     if let Ok(more) = fs::statx(fd, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BTIME)
         && more.stx_mask & StatxFlags::BTIME.bits() != 0
     {
@@ -490,7 +490,7 @@ fn convert(stat: &fs::Stat) -> Stat {
         atime_ms: millis(stat.st_atime as i64, stat.st_atime_nsec as u64),
         mtime_ms,
         ctime_ms,
-        // stat(2) has no time of creation; the change time is the nearest one.
+        // stat(2) does not report the creation time; the change time is the closest value.
         birthtime_ms: ctime_ms.min(mtime_ms),
     }
 }

@@ -1,4 +1,4 @@
-//! File access on platforms without the directory handles that this crate needs: every operation is an error.
+//! File access on platforms without the directory handles that this crate needs: every operation fails.
 
 use super::{Dir, FileSystem, Mounts};
 use std::io;
