@@ -4,7 +4,8 @@
 //! directory handle. Only regular files and directories are accepted: links, devices and sparse files are refused, not skipped.
 //! Nothing is written before the whole archive has been read.
 //!
-//! It uses `tar`'s header type only, because `tar`'s iterator and `unpack` repair archives that have to be refused.
+//! Only the header type of the crate `tar` is used, because its iterator and its `unpack` repair archives that have to be
+//! refused.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::names::{check, fold};
@@ -18,36 +19,36 @@ use std::ops::Range;
 use std::time::Duration;
 
 const BLOCK: usize = 512;
-/// Most bytes of PAX or GNU records, which contain a path or a time; npm's longest paths are far below this.
+/// Maximum size of PAX or GNU records, which contain a path or a time, in bytes; npm's longest paths are far below this.
 const MAX_EXTENSION_BYTES: usize = 64 * 1024;
-/// Unpacked size from which the ratio is checked: small archives of regular text may exceed it.
+/// Unpacked size in bytes from which the ratio is checked: small archives of repetitive text may exceed the ratio.
 const RATIO_FLOOR: usize = 1024 * 1024;
 
-/// Caps on what one package, and one install, may take. The defaults leave room above the largest honest dependencies of
-/// the corpus (mistralai 2.7.0: 6,300 files; onnxruntime-node 1.14: 93 MB unpacked).
+/// Limits on one package, and on one install. The defaults are above the largest honest dependencies of the corpus (mistralai
+/// 2.7.0: 6,300 files; onnxruntime-node 1.14: 93 MB unpacked).
 #[derive(Debug, Clone)]
 pub struct InstallLimits {
-    /// Bytes of one tarball.
+    /// Maximum size of one tarball in bytes.
     pub compressed: usize,
-    /// Bytes of one unpacked archive.
+    /// Maximum size of one unpacked archive in bytes.
     pub unpacked: usize,
-    /// Files and directories of one archive.
+    /// Maximum number of files and directories of one archive.
     pub entries: usize,
-    /// Unpacked bytes for each compressed byte.
+    /// Maximum number of unpacked bytes for each compressed byte.
     pub ratio: usize,
-    /// PAX records of one entry.
+    /// Maximum number of PAX records of one entry.
     pub pax_records: usize,
-    /// Directories above a file.
+    /// Maximum number of directories above a file.
     pub depth: usize,
-    /// Packages in one dependency tree.
+    /// Maximum number of packages in one dependency tree.
     pub packages: usize,
-    /// Unpacked bytes of a whole dependency tree.
+    /// Maximum size of a whole unpacked dependency tree in bytes.
     pub tree: usize,
-    /// Bytes of one registry document.
+    /// Maximum size of one registry document in bytes.
     pub metadata: usize,
-    /// Longest time without data from a server.
+    /// Maximum time without data from a server.
     pub idle: Duration,
-    /// Longest download.
+    /// Maximum duration of a download.
     pub total: Duration,
 }
 
@@ -74,7 +75,7 @@ impl Default for InstallLimits {
 pub struct Unpacked {
     tar: Vec<u8>,
     files: BTreeMap<String, Range<usize>>,
-    /// Remarks about entries that were changed on purpose, such as a setuid bit that was dropped.
+    /// Warnings about entries that were changed on purpose, such as a setuid bit that was dropped.
     pub warnings: Vec<String>,
 }
 
@@ -84,7 +85,7 @@ impl Unpacked {
         Self { tar: Vec::new(), files: BTreeMap::new(), warnings: Vec::new() }
     }
 
-    /// Collects files of another origin under the same rules for names. Each path begins with a top folder.
+    /// Collects files that do not come from a tarball under the same rules for names. Each path begins with a top folder.
     pub(crate) fn from_files(files: impl Iterator<Item = (Vec<u8>, Vec<u8>)>, limits: &InstallLimits) -> Result<Self> {
         let mut this = Self::empty();
         let mut names = TakenNames::default();
@@ -124,14 +125,15 @@ impl Unpacked {
         self.files.values().map(Range::len).sum()
     }
 
-    /// Returns a sha256 over all names and contents, in hex. It does not depend on archive order, modes and times.
+    /// Returns a sha256 over all names and contents, in hex. It does not depend on the order in the archive, on modes or on
+    /// times.
     pub fn digest(&self) -> String {
         digest_files(self.files())
     }
 
-    /// Creates the files below `dir`; a name that exists already is `IN_FORMAT`.
+    /// Creates the files below `dir`. Fails with `IN_FORMAT` if a name already exists.
     ///
-    /// Modes are 0644 and 0755, whatever the archive says.
+    /// Modes are 0644 and 0755, whatever the archive states.
     pub fn write_into(&self, dir: &Dir) -> Result<()> {
         for (path, bytes) in self.files() {
             let failed = |error| PackageError::io("write", std::path::Path::new(path), error);
@@ -165,11 +167,11 @@ pub(crate) fn digest_files<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>)
     tree.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads a gzipped tar archive as npm makes them: one folder at the top, regular files below.
+/// Reads a gzipped tar archive in npm's form: one folder at the top, regular files below.
 ///
 /// # Errors
 ///
-/// `IN_PATH`, `IN_LINK`, `IN_SIZE` or `IN_FORMAT`, with the entry it is about.
+/// Fails with `IN_PATH`, `IN_LINK`, `IN_SIZE` or `IN_FORMAT`; the error names the entry.
 pub fn unpack(tgz: &[u8], limits: &InstallLimits) -> Result<Unpacked> {
     let tar = gunzip(tgz, limits)?;
     let mut reader =
@@ -189,7 +191,7 @@ fn gunzip(tgz: &[u8], limits: &InstallLimits) -> Result<Vec<u8>> {
     if tgz.len() > limits.compressed && guard!(ArchiveCaps) {
         return Err(refuse(InstallCode::Size, archive, format!("more than {} bytes compressed", limits.compressed)));
     }
-    // Leaves space for headers and padding, which come on top of the files' bytes.
+    // Leaves space for headers and padding, which are not part of the files' bytes.
     let cap = limits.unpacked + limits.entries * 4 * BLOCK;
     let mut rest = tgz;
     let mut gz = flate2::bufread::GzDecoder::new(&mut rest);
@@ -295,7 +297,7 @@ impl<'a> ArchiveReader<'a> {
             }
             if let Some(path) = self.names.take(&raw, directory, self.limits)?
                 && let Some(before) = files.insert(path, data.clone())
-                // A repeated entry with equal bytes is harmless, and some packers write it (agent-base 7.1.4).
+                // A repeated entry with equal bytes is harmless, and some packers write one (agent-base 7.1.4).
                 && self.tar[before] != self.tar[data]
                 && guard!(ArchiveDuplicates)
             {
@@ -311,7 +313,7 @@ impl<'a> ArchiveReader<'a> {
         Ok(files)
     }
 
-    /// Returns the next header; `None` at the end, a zero block that only zeros follow.
+    /// Returns the next header; `None` at the end, which is a zero block followed only by zeros.
     fn header(&mut self) -> Result<Option<&'a tar::Header>> {
         let tar = self.tar;
         let Some(block) = tar.get(self.at..self.at + BLOCK) else {
@@ -368,7 +370,8 @@ impl<'a> ArchiveReader<'a> {
         }
         match kind {
             b'g' => {
-                // `git archive` puts the commit there. Any other record would change entries that have not been read yet.
+                // `git archive` writes the commit to a global header. Any other record would change entries that have not been
+                // read yet.
                 if self.entries > 0 && guard!(ArchiveExtensions) {
                     return format("a global header in the middle of the archive");
                 }
@@ -412,7 +415,7 @@ impl<'a> ArchiveReader<'a> {
     }
 }
 
-/// Returns whether a record contains an owner, a time or a comment of an archiver, which are ignored.
+/// Returns whether a record contains an owner, a time or a comment of an archiver. Such records are ignored.
 fn is_harmless(key: &[u8]) -> bool {
     matches!(key, b"mtime" | b"atime" | b"ctime" | b"uid" | b"gid" | b"uname" | b"gname" | b"comment")
         || [&b"SCHILY."[..], b"LIBARCHIVE.", b"NODETAR.", b"RHT."].iter().any(|prefix| key.starts_with(prefix))
@@ -462,23 +465,23 @@ enum EntryKind {
     Folder,
 }
 
-/// Names of the entries so far. Refuses two names that a file system may confuse.
+/// Names of the entries so far. Refuses two names that a file system may treat as one.
 #[derive(Default)]
 struct TakenNames {
     top: Option<String>,
-    /// Case-folded path to the spelling that was seen first.
+    /// Case-folded path, with the spelling that was seen first.
     taken: BTreeMap<String, (String, EntryKind)>,
 }
 
 impl TakenNames {
-    /// Checks one entry. Returns the path to write for a file, `None` for a folder.
+    /// Checks one entry. Returns the path to write for a file; `None` for a folder.
     fn take(&mut self, raw: &[u8], directory: bool, limits: &InstallLimits) -> Result<Option<String>> {
         let shown = String::from_utf8_lossy(raw).into_owned();
         let Ok(text) = std::str::from_utf8(raw) else {
             return Err(refuse(InstallCode::Path, &shown, "the name is not UTF-8"));
         };
         let text = if directory { text.strip_suffix('/').unwrap_or(text) } else { text };
-        // `package/./dist/index.js` is how some packers write it (agent-base 7.1.4).
+        // Some packers write `package/./dist/index.js` (agent-base 7.1.4).
         let components: Vec<&str> = text.split('/').filter(|component| *component != ".").collect();
         if components.len() > limits.depth + 1 && guard!(ArchiveCaps) {
             return Err(refuse(InstallCode::Size, &shown, format!("more than {} folders deep", limits.depth)));

@@ -1,8 +1,8 @@
 //! Changes the packages of a scope as a transaction over the folder, the lock file and the settings.
 //!
-//! Three paths cannot be renamed in one step, so a journal (`.pending.json`) records the change before it is made, and is removed
+//! Three paths cannot be renamed in one step, so a journal (`.pending.json`) records the change before it is made, and is deleted
 //! afterwards. The next process that takes the lock or starts a session reads the journal ([`settle`]): it completes the change
-//! when the package is already in place, and rolls it back otherwise. Lock file, settings and folder then agree again.
+//! if the package is already in place, and rolls it back otherwise. The lock file, the settings and the folder then agree again.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::GitSource;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-/// Largest journal that is read.
+/// Maximum size of a journal that is read, in bytes.
 const LARGEST: u64 = 64 << 20;
 
 /// A change as the journal records it.
@@ -32,7 +32,7 @@ pub(crate) struct PackageChange {
     pub(crate) manifest: Option<String>,
     /// Source that settings will list; absent for a removal.
     pub(crate) source: Option<String>,
-    /// Source that settings list now.
+    /// Source that settings list before the change.
     pub(crate) listed: Option<String>,
     /// Text of the lock file before and after the change.
     pub(crate) lock_before: Option<String>,
@@ -40,7 +40,7 @@ pub(crate) struct PackageChange {
 }
 
 impl PackageChange {
-    /// Makes the whole change. After an error it is rolled back, or left for [`settle`] when the rollback fails too.
+    /// Makes the whole change. After an error the change is rolled back, or left for [`settle`] if the rollback fails, too.
     pub(crate) fn make(&self, held: &LockedStore, home: &Path) -> Result<()> {
         let store = held.store();
         let staged = &self.staged;
@@ -53,7 +53,7 @@ impl PackageChange {
         let note = serde_json::to_vec(self).expect("plain strings");
         write_file(store.disk(), &store.pending(), &note, Replace::DERIVED)?;
         let Err(error) = self.forward(held, home, true) else { return Ok(()) };
-        // The first error is shown, and that of a failed rollback is added to it.
+        // The first error is reported; the error of a failed rollback is added to it.
         match self.back(held, home) {
             Ok(()) => Err(error),
             Err(undo) => {
@@ -73,7 +73,7 @@ impl PackageChange {
         }
     }
 
-    /// Completes the change. `put` moves the package into place, unless it is there already.
+    /// Completes the change. With `put` the package is moved into place first, unless it is already there.
     fn forward(&self, held: &LockedStore, home: &Path, put: bool) -> Result<()> {
         let store = held.store();
         if self.manifest.is_none() {
@@ -96,7 +96,7 @@ impl PackageChange {
         let store = held.store();
         let place = self.place(store)?;
         if self.manifest.is_none() {
-            // A removal moves the folder last.
+            // For a removal, the folder is moved last.
             if !exists(store.disk(), &place)? && exists(store.disk(), &self.staged)? {
                 held.put(&place, &self.staged)?;
             }
@@ -121,7 +121,7 @@ impl PackageChange {
     fn is_in_place(&self, store: &PackageStore) -> Result<bool> {
         match Manifest::read_on(store.disk(), &self.place(store)?) {
             Ok(there) => Ok(there.is_some_and(|there| Some(&there.hash) == self.manifest.as_ref())),
-            // A manifest that cannot be parsed belongs to another package. One that cannot be read may be this package's.
+            // A manifest that cannot be parsed belongs to another package. A manifest that cannot be read may be this package's.
             Err(error) if matches!(error.code, InstallCode::Manifest | InstallCode::Size) => Ok(false),
             Err(error) => Err(error),
         }
@@ -140,8 +140,8 @@ impl PackageChange {
         settings.save()
     }
 
-    /// Removes the journal. One that remains, or reappears after a power cut, is settled once more, which changes nothing; so a
-    /// failure here does not fail the change.
+    /// Removes the journal. A failure here does not fail the change: a journal that remains, or reappears after a power cut, is
+    /// settled once more, which changes nothing.
     fn strike(&self, store: &PackageStore) {
         let _ = store.disk().remove(&store.pending());
     }
@@ -172,7 +172,7 @@ pub(crate) fn settle(held: &LockedStore, home: &Path) -> Result<()> {
         let in_place = change.manifest.is_some() && change.is_in_place(store)?;
         // On file systems that cannot swap, there is a moment at which neither folder exists.
         let between = !placed && staged;
-        // A removal is always completed. A package that is in place, or was about to be moved there, is complete.
+        // A removal is always completed. So is the change of a package that is in place, or was about to be moved there.
         if change.manifest.is_none() || in_place || between {
             change.forward(held, home, between)?;
         } else {
@@ -182,12 +182,12 @@ pub(crate) fn settle(held: &LockedStore, home: &Path) -> Result<()> {
     held.sweep()
 }
 
-/// Settles changes that a process left unfinished. Called when a session starts, for a project only when it is trusted. Writes
-/// nothing when there is nothing to settle, and leaves a change that another process is making to that process.
+/// Settles changes that a process left unfinished. Called when a session starts; for a project only if it is trusted. Writes
+/// nothing if there is nothing to settle, and does not touch a change that another process is making.
 ///
 /// # Errors
 ///
-/// One error for each scope that cannot be settled; its packages load nevertheless.
+/// Returns one error for each scope that cannot be settled; its packages are loaded nevertheless.
 pub fn recover(disk: &Disk, dirs: &Dirs, scopes: &[InstallScope]) -> Vec<PackageError> {
     let mut problems = Vec::new();
     for scope in scopes {

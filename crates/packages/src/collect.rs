@@ -1,7 +1,7 @@
 //! Finds skills, prompt templates and themes in a folder.
 //!
 //! Follows pi's rules: skips hidden names, `node_modules` and the patterns of `.gitignore`, `.ignore` and `.fdignore`. A folder
-//! with a `SKILL.md` is one skill, and other Markdown counts as a skill only at the top. Results are sorted by name.
+//! with a `SKILL.md` is one skill; other Markdown files count as skills only at the top level. Results are sorted by name.
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -24,7 +24,7 @@ pub enum ResourceKind {
 impl ResourceKind {
     pub(crate) const ALL: [Self; 3] = [Self::Skills, Self::Prompts, Self::Themes];
 
-    /// The key in `pi` of package.json and in settings, and the folder's name.
+    /// Returns the key in `pi` of package.json and in settings, which is also the name of the folder.
     pub fn key(self) -> &'static str {
         match self {
             Self::Skills => "skills",
@@ -48,27 +48,27 @@ impl ResourceKind {
 /// Depth to which a folder is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SearchDepth {
-    /// All levels: the folder of a package, or one that the user named.
+    /// All levels: for the folder of a package, or a folder that the user named.
     Whole,
-    /// `prompts` or `themes` of a scope: the files in it.
+    /// Only the files in the folder: for `prompts` or `themes` of a scope.
     Flat,
-    /// `.agents/skills`: Markdown counts below the top, not at it.
+    /// For `.agents/skills`: Markdown files count below the top level, but not at it.
     Agents,
 }
 
-/// Most folder levels of a search. A deeper path is most likely a cycle of links.
+/// Maximum depth of a search. A deeper path is most likely a cycle of links.
 const MAX_DEPTH: usize = 12;
-/// Most files of one folder.
+/// Maximum number of files of one folder.
 const MAX_FILES: usize = 10_000;
-/// Most folders of one search over all levels: two links to their own folder double with each level.
+/// Maximum number of folders of one search over all levels: two links to their own folder double the number with each level.
 const MAX_FOLDERS: usize = 10_000;
-/// Largest ignore file that is read, in bytes.
+/// Maximum size of an ignore file that is read, in bytes.
 const MAX_PATTERNS: u64 = 1 << 20;
-/// Most lines of an ignore file.
+/// Maximum number of lines of an ignore file.
 const MAX_RULES: usize = 10_000;
 const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".fdignore"];
 
-/// Returns the files of one kind in a folder; none if the folder does not exist.
+/// Returns the files of one kind in a folder; empty if the folder does not exist.
 pub(crate) fn collect(kind: ResourceKind, folder: &Path, search: SearchDepth) -> Vec<PathBuf> {
     let mut walk = Walk { kind, search, folders: 0, ignored: Vec::new(), found: Vec::new() };
     walk.folder(folder, 0);
@@ -78,9 +78,9 @@ pub(crate) fn collect(kind: ResourceKind, folder: &Path, search: SearchDepth) ->
 struct Walk {
     kind: ResourceKind,
     search: SearchDepth,
-    /// Folders visited so far.
+    /// Number of folders visited so far.
     folders: usize,
-    /// Ignore rules of the folders from the top to this one.
+    /// Ignore rules of the folders from the top to this folder.
     ignored: Vec<Gitignore>,
     found: Vec<PathBuf>,
 }
@@ -206,11 +206,11 @@ mod tests {
         assert_eq!(agents, ["a/SKILL.md", "group/c/SKILL.md", "group/d.md"]);
     }
 
-    /// Each level contains the folders of the level above several times.
+    /// Links make each level contain the folders of the level above several times; the search must end.
     #[cfg(unix)]
     #[test]
-    fn links_that_lead_in_circles_come_to_an_end() {
-        // The links lead to no files, so the number of files does not end the walk.
+    fn a_search_through_circular_links_ends() {
+        // The links lead to no files, so the limit on files does not end the walk.
         let folder = tree(&[("z.md", "")]);
         for name in ["b", "c", "d", "e", "f", "g"] {
             std::os::unix::fs::symlink(".", folder.path().join(name)).unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ignore_files_name_is_left_out_and_can_be_taken_back_below() {
+    fn ignored_files_are_skipped_unless_a_lower_ignore_file_reincludes_them() {
         let folder = tree(&[
             (".gitignore", "*.md\n!keep.md\nout/\n"),
             ("keep.md", ""),

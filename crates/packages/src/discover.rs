@@ -1,9 +1,9 @@
 //! Finds the extensions that a session loads, in pi's order.
 //!
 //! `-e` comes first, in argument order; then the project's `settings.json`, the project's `.pi/extensions`, the user's settings,
-//! the user's `extensions` folder; then packages, the project's before the user's. A file counts once, by its real path.
-//! Extensions of a project load only when the user trusts the folder, even for packages that `-e` names: a cloned folder must not
-//! replace a package that the user has installed.
+//! the user's `extensions` folder; then packages, those of the project before those of the user. A file is loaded once, by its
+//! real path. Extensions of a project are loaded only if the user trusts the folder, even for packages that `-e` names: a cloned
+//! folder must not replace a package that the user has installed.
 
 use crate::entries::{
     PackageEntries, apply_filter, auto_dir_with_problems, directory_entries, is_artifact_file, is_component_file,
@@ -30,9 +30,9 @@ pub struct DiscoverOptions {
     pub dirs: Dirs,
     /// `-e`, in argument order: paths or sources.
     pub named: Vec<String>,
-    /// `-ne`: only what is named.
+    /// `-ne`: loads only what `named` lists.
     pub only_named: bool,
-    /// Whether the user trusts the project folder. Without trust, nothing of it is loaded.
+    /// Whether the user trusts the project folder. Without trust, nothing in it is loaded.
     pub trusted: bool,
 }
 
@@ -49,32 +49,32 @@ pub enum DiscoveryOrigin {
     Package(InstallScope),
 }
 
-/// One realm to load: its entries run in it in order. A package may have several ([`crate::realms()`]).
+/// One realm to load: its entries run in it in order. A package may have several realms ([`crate::realms()`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageEntry {
-    /// `npm:NAME`, or `path:CANONICAL_PATH` of a folder or of a single file; `#` and a path follow for a component beside other
-    /// entries.
+    /// `npm:NAME`, or `path:CANONICAL_PATH` of a folder or of a single file. For a component next to other entries, `#` and its
+    /// path follow.
     pub id: ExtensionId,
     /// Name in the `package.json` of a folder or repository. It need not be unique.
     pub name: Option<String>,
     /// Folder of the package, or of the single file.
     pub root: PathBuf,
-    /// Absolute paths of its entries.
+    /// Absolute paths of the entries.
     pub entries: Vec<PathBuf>,
-    /// Setting or folder that it was found in.
+    /// Setting or folder that the extension was found in.
     pub origin: DiscoveryOrigin,
-    /// Scope that it is installed in; `None` for a path. A lookup by name returns the first package.
+    /// Scope that the package is installed in; `None` for a path. A lookup by name returns the first package.
     pub installed: Option<InstallScope>,
-    /// Source of its extensions, as events report it.
+    /// Source of the extensions, as events report it.
     pub from: Provenance,
     /// Whether the folder as a whole is the extension, with the folder's name.
     pub is_module: bool,
-    /// Manifest as it was read during discovery. A single file has none.
+    /// Manifest as read during discovery. A single file has none.
     pub manifest: PackageManifest,
 }
 
 impl PackageEntry {
-    /// Returns the file when it is an artifact, which contains all entries and their number.
+    /// Returns the file if the package is an artifact, which contains all entries and their number.
     pub fn artifact_file(&self) -> Option<&Path> {
         match self.entries.as_slice() {
             [file] => is_artifact_file(file).then_some(file.as_path()),
@@ -82,7 +82,7 @@ impl PackageEntry {
         }
     }
 
-    /// Returns the file when it is a single file, to which no package assigns its neighbours.
+    /// Returns the file if the package is a single file, whose neighbours belong to no package.
     pub fn loose_file(&self) -> Option<&Path> {
         match self.entries.as_slice() {
             [file] => (self.id == path_id(file)).then_some(file.as_path()),
@@ -94,24 +94,24 @@ impl PackageEntry {
 /// Packages to load, and requests that failed.
 #[derive(Debug, Default)]
 pub struct Discovery {
-    /// In load order.
+    /// Packages in load order.
     pub packages: Vec<PackageEntry>,
     /// Errors of extensions that the command line names.
     pub refused: Vec<PackageError>,
-    /// Errors of extensions found elsewhere. They are reported; the others load.
+    /// Errors of extensions found elsewhere. They are reported, and the other extensions are loaded.
     pub problems: Vec<PackageError>,
     /// Whether a project that is not trusted has extensions.
     pub untrusted: bool,
 }
 
 impl DiscoverOptions {
-    /// Returns the scopes to search, in pi's order. The project's comes first and needs trust.
+    /// Returns the scopes to search, in pi's order. The project's scope comes first and needs trust.
     pub(crate) fn scopes(&self) -> &'static [InstallScope] {
         if self.trusted { &[InstallScope::Project, InstallScope::User] } else { &[InstallScope::User] }
     }
 }
 
-/// Finds everything a session loads.
+/// Finds all extensions that a session loads.
 pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
     let mut finder =
         Finder { dirs: &options.dirs, scopes: options.scopes(), seen: BTreeSet::new(), found: Discovery::default() };
@@ -142,7 +142,8 @@ pub fn resolve_extensions(options: &DiscoverOptions) -> Discovery {
     finder.found
 }
 
-/// Finds the folder of a package that settings list by its path, by the name in its manifest. The project's settings come first.
+/// Finds the folder of a package that settings list by its path, by the name in the package's manifest. The project's settings
+/// are searched first.
 pub fn listed_folder(options: &DiscoverOptions, name: &str) -> Option<PathBuf> {
     let read =
         |scope: &InstallScope| Some((*scope, PackageSettings::read(&Disk::system(), &options.dirs.root(*scope)).ok()?));
@@ -165,7 +166,7 @@ struct Finder<'a> {
     dirs: &'a Dirs,
     /// Scopes whose installed packages can be named.
     scopes: &'static [InstallScope],
-    /// Real paths of entries.
+    /// Real paths of the entries found so far.
     seen: BTreeSet<PathBuf>,
     found: Discovery,
 }
@@ -178,7 +179,7 @@ impl Finder<'_> {
     }
 
     fn named(&mut self, text: &str) -> Result<()> {
-        // As in settings, and unlike `pi install`: without `npm:` it is a path.
+        // As in settings, and unlike in `pi install`, a name without `npm:` is a path.
         let source = PackageSource::from_settings(text, &self.dirs.cwd, &self.dirs.home)?;
         match source {
             PackageSource::Path(path) => self.path(&path, DiscoveryOrigin::Named, Provenance::cli()),
@@ -339,7 +340,7 @@ impl Finder<'_> {
     }
 
     /// Refuses a package of a project whose folder contains the project. A package may read its own folder, so it could read
-    /// everything beside the project: `..` is a package with `extensions/` in it, by a path or a link.
+    /// everything next to the project: with a path or a link, `..` would be a package if it contains `extensions/`.
     fn around_project(
         &self,
         id: &ExtensionId,
@@ -360,7 +361,7 @@ impl Finder<'_> {
         let (root, project) = (real_path(root).ok()?, real_path(&self.dirs.cwd).ok()?);
         let home = real_path(&self.dirs.home).unwrap_or_else(|_| self.dirs.home.clone());
         // The project's repository belongs to the project, wherever in it pi was started. A home folder under version control
-        // does not own everything that lies in it.
+        // does not own everything in it.
         let is_no_home = |folder: &&Path| !home.starts_with(folder) || !guard!(PackagesEnclosingHome);
         let top = project.ancestors().take_while(is_no_home).find(|folder| folder.join(".git").exists());
         let top = top.unwrap_or(&project);
@@ -374,7 +375,7 @@ impl Finder<'_> {
         )
     }
 
-    /// Adds the entries of a package. A package without any is reported, unless it is installed: its install reported that.
+    /// Adds the entries of a package. A package without entries is reported, unless it is installed: its install reported that.
     fn package_at(
         &mut self,
         who: (ExtensionId, Option<InstallScope>),
@@ -410,7 +411,7 @@ impl Finder<'_> {
         if entries.is_empty() {
             return;
         }
-        // A manifest that cannot be read was reported when its entries were searched.
+        // An unreadable manifest was reported when its entries were searched.
         let manifest = manifest.unwrap_or_else(|| PackageManifest::read(root).unwrap_or_default());
         let name = manifest.name().filter(|_| !id.as_str().starts_with("npm:")).map(str::to_owned);
         let root = real(root);

@@ -1,8 +1,8 @@
 //! Finds the extension entries of a package or of an extensions folder.
 //!
-//! Implements pi's rules for discovery, `pi install` and `extc`. `pi` in package.json decides alone when it is an object. Without
-//! it the folder `extensions/` counts; a folder without either that the user names is one module. Where pi leaves the order to
-//! `readdir`, entries are sorted by name.
+//! Implements pi's rules for discovery, `pi install` and `extc`. If `pi` in package.json is an object, it alone decides.
+//! Otherwise the folder `extensions/` does; a folder that has neither, but that the user names, is one module. Where pi leaves
+//! the order to `readdir`, entries are sorted by name.
 
 use crate::collect::{ResourceKind, is_ignored_by, rules};
 use crate::error::{InstallCode, PackageError, Result};
@@ -16,31 +16,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Most files that globs are matched against, and their depth.
+/// Maximum number of files that globs are matched against.
 const MAX_WALK: usize = 10_000;
 const MAX_WALK_DEPTH: usize = 16;
-/// Most globs of one list, each of which is matched against every file. Paths have no such limit: they are looked up.
+/// Maximum number of globs in one list, each of which is matched against every file. Paths have no such limit, because they are
+/// looked up.
 const MAX_GLOBS: usize = 256;
-/// Suffixes that pi's loader appends to `index` for a folder, in its order.
+/// Suffixes that pi's loader appends to `index` for a folder, in the loader's order.
 const MODULE_SUFFIXES: [&str; 9] = ["js", "mjs", "cjs", "ts", "tsx", "mts", "cts", "mtsx", "ctsx"];
 
-/// The file that `extc build -o` writes an extension to.
+/// Name of the file that `extc build -o` writes an extension to.
 pub const ARTIFACT_FILE: &str = "extension.artifact";
 
-/// The entry of a package that brings MCP servers and no code: the manifest that names them.
+/// Entry of a package that has MCP servers but no code: the manifest that lists the servers.
 pub const MANIFEST_FILE: &str = "package.json";
 
-/// Message of an install about a package without any resource.
-const NOTHING: &str = "pi loads nothing of it: its package.json has no \"pi\", and there are no extensions/, skills/, prompts/ or themes/ in it; a file of it that is an extension can be named with -e";
+/// Message of an install for a package without any resource.
+const NOTHING: &str = "it contains nothing that pi loads: its package.json has no \"pi\", and there are no extensions/, skills/, prompts/ or themes/ in it; a file in it that is an extension can be named with -e";
 
 /// Extensions of a package.
 #[derive(Debug, Default)]
 pub struct PackageEntries {
-    /// In load order; each is a file.
+    /// Entry files in load order.
     pub files: Vec<PathBuf>,
     /// Whether the folder as a whole is the extension, and the file its main module.
     pub is_module: bool,
-    /// Manifest that lists them.
+    /// Manifest that lists the entries.
     pub manifest: PackageManifest,
     /// Error of a package without any resource. pi ignores such a package without a message.
     pub nothing: Option<PackageError>,
@@ -63,8 +64,8 @@ impl PackageEntries {
 
 /// Finds the extensions of a package.
 ///
-/// `named` is for a folder that the user named, not for one of a registry or a repository: without a list of extensions it is one
-/// module, like a folder that is imported. Fails when it is none.
+/// `named` is set for a folder that the user named, but not for a package of a registry or a repository. Without a list of
+/// extensions such a folder is one module, like a folder that is imported. Fails if it is not a module.
 pub fn package_entries(root: &Path, named: bool) -> Result<PackageEntries> {
     let manifest = Manifest::read(root)?.unwrap_or_default();
     Ok(entries_under(root, &manifest, named)?.under(&manifest))
@@ -79,7 +80,7 @@ fn entries_under(root: &Path, manifest: &Manifest, named: bool) -> Result<Packag
         let has_servers = pi.mcp_servers.as_ref().is_some_and(|servers| !servers.is_empty());
         return Ok(match (files.is_empty(), listed.is_empty()) {
             (false, _) => PackageEntries::of(files),
-            // The realm runs no code; its grants are those of the servers.
+            // The realm runs no code; its grants are the grants of the servers.
             (true, true) if has_servers => PackageEntries::of(vec![root.join(MANIFEST_FILE)]),
             (true, true) if others => PackageEntries::default(),
             (true, true) => PackageEntries::none(
@@ -115,7 +116,7 @@ fn entries_under(root: &Path, manifest: &Manifest, named: bool) -> Result<Packag
     }
 }
 
-/// Lists paths under `pi.extensions` that do not exist. pi loads the others without a message.
+/// Lists paths under `pi.extensions` that do not exist. pi loads the other paths without a message.
 pub(crate) fn missing_entries(root: &Path) -> Vec<String> {
     let pi = Manifest::read(root).ok().flatten().and_then(|manifest| manifest.pi);
     let named = pi.and_then(|pi| pi.extensions).unwrap_or_default().into_iter();
@@ -127,7 +128,7 @@ fn has_resources(root: &Path) -> bool {
     ResourceKind::ALL.iter().any(|kind| root.join(kind.key()).exists())
 }
 
-/// Returns the main module of a folder: `index`, else `main`, for which Node does not try TypeScript's suffixes.
+/// Returns the main module of a folder: `index`, or else `main`, for which Node does not try TypeScript's suffixes.
 fn module_of(folder: &Path, main: Option<&str>) -> Option<PathBuf> {
     let index = MODULE_SUFFIXES.iter().map(|suffix| folder.join(format!("index.{suffix}")));
     let main = main.filter(|main| is_inside(main)).map(|main| folder.join(main)).into_iter();
@@ -135,7 +136,8 @@ fn module_of(folder: &Path, main: Option<&str>) -> Option<PathBuf> {
     index.chain(main).find(|path| path.is_file())
 }
 
-/// Returns the artifact in a folder that `extc build -o` wrote to. Sources beside it take precedence: they are at least as new.
+/// Returns the artifact in a folder that `extc build -o` wrote to. Sources next to it take precedence, because they are at least
+/// as new.
 fn artifact_in(folder: &Path) -> Option<PathBuf> {
     Some(folder.join(ARTIFACT_FILE)).filter(|path| path.is_file())
 }
@@ -175,7 +177,7 @@ fn declared_entries(root: &Path, patterns: &[String], bundled: &Bundled) -> Resu
     apply_filter(root, found.files, &filter)
 }
 
-/// Files, each once, in the order they were found.
+/// Files without duplicates, in the order in which they were found.
 #[derive(Default)]
 struct UniqueFiles {
     files: Vec<PathBuf>,
@@ -190,7 +192,7 @@ impl UniqueFiles {
     }
 }
 
-/// Resolves the entries of one list of a manifest. The first glob walks the package, once.
+/// Resolves the entries of one list of a manifest. The package is walked once, for the first glob.
 pub(crate) struct DeclaredEntries<'a> {
     root: &'a Path,
     bundled: &'a Bundled,
@@ -226,7 +228,7 @@ impl<'a> DeclaredEntries<'a> {
         Ok(walked.filter(|path| !only_folders || path.is_dir()).cloned().collect())
     }
 
-    /// Returns whether an entry stays in the package. Bundled dependencies belong to the package, others do not.
+    /// Returns whether an entry stays in the package. Bundled dependencies belong to the package, other dependencies do not.
     pub(crate) fn is_inside(&self, pattern: &str) -> bool {
         let Some(path) = lexical(pattern) else { return !guard!(ManifestInside) };
         let mut names = path.iter().map(|name| name.to_str().unwrap_or_default());
@@ -268,7 +270,7 @@ fn has_glob(pattern: &str) -> bool {
 }
 
 /// Decides about each file by the patterns of a settings entry with `"autoload": false`. The last pattern that matches a file
-/// decides; a file that none matches stays undecided.
+/// decides; a file that no pattern matches stays undecided.
 pub(crate) fn delta_decisions(root: &Path, files: &[PathBuf], filter: &[String]) -> Result<Vec<Option<bool>>> {
     let mut globs = Vec::new();
     let mut paths = BTreeMap::new();
@@ -290,7 +292,7 @@ pub(crate) fn delta_decisions(root: &Path, files: &[PathBuf], filter: &[String])
     Ok(files.iter().map(decision).collect())
 }
 
-/// Returns whether a glob matches a file by its path in the package, its name or its whole path; a skill by its folder, too.
+/// Returns whether a glob matches a file by its path in the package, its name or its whole path; for a skill, also by its folder.
 fn is_matched(root: &Path, globs: &[GlobMatcher], file: &Path) -> bool {
     let one = |path: &Path| {
         let relative = path.strip_prefix(root).unwrap_or(path);
@@ -309,8 +311,8 @@ fn skill_folder(file: &Path) -> Option<&Path> {
     file.parent().filter(|_| file.file_name().is_some_and(|name| name == "SKILL.md"))
 }
 
-/// Applies the filter of a settings entry to files that the manifest lists: plain globs keep, `!` drops, `+` and `-` force exact
-/// paths in and out. Without a plain glob every file is kept.
+/// Applies the filter of a settings entry to files that the manifest lists: plain globs keep files, `!` drops files, and `+` and
+/// `-` force exact paths in and out. Without a plain glob every file is kept.
 pub(crate) fn apply_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) -> Result<Vec<PathBuf>> {
     let mut keep = Vec::new();
     let mut drop = Vec::new();
@@ -332,8 +334,8 @@ pub(crate) fn apply_filter(root: &Path, files: Vec<PathBuf>, filter: &[String]) 
     Ok(kept.collect())
 }
 
-/// Returns the entries of an extensions folder: the folder's own, if it is a package or has an index; else its files and the
-/// entries of its folders, one level down, without those that its ignore files match.
+/// Returns the entries of an extensions folder: the folder's own entries if it is a package or has an index; otherwise its files
+/// and the entries of its folders, one level down, without those that its ignore files match.
 fn auto_dir(dir: &Path) -> Result<Vec<PathBuf>> {
     let (files, problems) = auto_dir_with_problems(dir);
     match problems.into_iter().next() {
@@ -342,7 +344,7 @@ fn auto_dir(dir: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Like [`auto_dir`], with the errors of single entries. A folder that cannot be used is skipped, its neighbours are not.
+/// Like [`auto_dir`], but returns the errors of single entries. A folder that cannot be used is skipped; its neighbours are not.
 pub(crate) fn auto_dir_with_problems(dir: &Path) -> (Vec<PathBuf>, Vec<PackageError>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     if !dir.is_dir() {
@@ -375,8 +377,8 @@ pub(crate) fn auto_dir_with_problems(dir: &Path) -> (Vec<PathBuf>, Vec<PackageEr
     (found, problems)
 }
 
-/// Returns the entries of one folder: existing paths of its manifest, without patterns, and a folder as a module; else
-/// `index.ts`, else `index.js`.
+/// Returns the entries of one folder: existing paths of its manifest, without patterns, where a folder is a module; otherwise
+/// `index.ts`, or else `index.js`.
 pub(crate) fn directory_entries(dir: &Path) -> Result<Vec<PathBuf>> {
     let manifest = Manifest::read(dir)?.unwrap_or_default();
     let mut found = UniqueFiles::default();
@@ -414,14 +416,14 @@ fn entries_of_child(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(if entries.is_empty() { artifact_in(dir).into_iter().collect() } else { entries })
 }
 
-/// Returns whether a path is a `.ts` or `.js` file. Declarations contain no code.
+/// Returns whether a path is a `.ts` or `.js` file. Declaration files (`.d.ts`) do not count, because they contain no code.
 pub(crate) fn is_extension_file(path: &Path) -> bool {
     // A name that is not UTF-8 counts, so that the user gets an error for it.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     (name.ends_with(".ts") || name.ends_with(".js")) && !is_declaration(&name) && path.is_file()
 }
 
-/// Returns whether a file is a module: a pattern may match a README, at which pi fails.
+/// Returns whether a file is a module. A pattern may match a README, on which pi fails.
 fn is_module_file(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
@@ -436,7 +438,7 @@ fn is_inside(path: &str) -> bool {
     lexical(path).is_some() || !guard!(ManifestInside)
 }
 
-/// Resolves `.` and `..` of a path in a package; `None` when it leaves the package.
+/// Resolves `.` and `..` of a path in a package; returns `None` if the path leaves the package.
 fn lexical(path: &str) -> Option<PathBuf> {
     let mut clean = PathBuf::new();
     for component in Path::new(path).components() {
@@ -488,7 +490,7 @@ fn children(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Lists files and folders of the package and of its bundled dependencies, sorted. Links are listed and not followed.
+/// Lists files and folders of the package and of its bundled dependencies, sorted. Links are listed, but not followed.
 pub(crate) fn walk(root: &Path, bundled: &Bundled) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![(root.to_path_buf(), 0)];
@@ -527,7 +529,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_has_paths_without_end_and_some_patterns() {
+    fn a_list_may_have_any_number_of_paths_but_few_patterns() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         for file in ["a.ts", "b.ts"] {

@@ -1,8 +1,8 @@
 //! Errors of package operations.
 //!
-//! [`PackageError`] has the rule that was broken ([`InstallCode`]), the file or package it is about ([`PackageError::subject`]),
-//! and the next step of the user ([`PackageError::help`]). Every fallible function of this crate returns it; the command line
-//! prints it, tests compare its code.
+//! [`PackageError`] contains the rule that was broken ([`InstallCode`]), the affected file or package
+//! ([`PackageError::subject`]), and the next step for the user ([`PackageError::help`]). Every fallible function of this crate
+//! returns it; the command line prints it, and tests compare its code.
 
 use pijs_durable::LinkInTheWay;
 use std::error::Error;
@@ -17,17 +17,17 @@ pub enum InstallCode {
     Path,
     /// A symbolic or hard link where none is accepted.
     Link,
-    /// A cap on bytes, files, depth or ratio.
+    /// A limit on bytes, files, depth or ratio was exceeded.
     Size,
-    /// Bytes that are no well-formed archive, JSON or answer of a registry.
+    /// Bytes that are not a well-formed archive, JSON or response of a registry.
     Format,
     /// A digest that is missing, too weak, or does not match.
     Integrity,
     /// A source that does not exist, is not supported, or may not be contacted.
     Source,
-    /// A package name that is not one.
+    /// An invalid package name.
     Name,
-    /// `package.json`, settings or lock file that cannot be used.
+    /// A `package.json`, settings file or lock file that cannot be used.
     Manifest,
     /// A version that requests more capabilities than the user granted, in a session that cannot prompt.
     Consent,
@@ -39,12 +39,12 @@ pub enum InstallCode {
     Io,
     /// A server did not answer in time.
     Timeout,
-    /// The policy or the user denied it.
+    /// The policy or the user denied the operation.
     Denied,
 }
 
 impl InstallCode {
-    /// The code as it is printed and compared: `IN_PATH`, `IN_LINK`, ..., `io`, `timeout`, `denied`.
+    /// Returns the code as it is printed and compared: `IN_PATH`, `IN_LINK`, ..., `io`, `timeout`, `denied`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Path => "IN_PATH",
@@ -74,13 +74,13 @@ impl fmt::Display for InstallCode {
 /// A refused or failed operation on a package. Installed packages are unchanged.
 #[derive(Debug)]
 pub struct PackageError {
-    /// The rule.
+    /// Rule that was broken.
     pub code: InstallCode,
-    /// The package, file, URL or setting it is about.
+    /// Affected package, file, URL or setting.
     pub subject: String,
-    /// Description of the problem, one sentence without a full stop.
+    /// Description of the problem: one sentence without a full stop.
     pub message: String,
-    /// Next step of the user.
+    /// Next step for the user.
     pub help: Option<String>,
     pub(crate) source: Option<Box<dyn Error + Send + Sync>>,
 }
@@ -91,7 +91,7 @@ impl PackageError {
         Self { code, subject: subject.into(), message: message.into(), help: None, source: None }
     }
 
-    /// Adds the next step of the user.
+    /// Adds the next step for the user.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -111,7 +111,7 @@ impl PackageError {
             .help("remove the link")
     }
 
-    /// Creates the error for a failure of the operating system while doing `action` to `path`.
+    /// Creates the error for a failure of the operating system during `action` on `path`.
     pub(crate) fn io(action: &str, path: &Path, error: io::Error) -> Self {
         if let Some(link) = LinkInTheWay::of(&error) {
             return Self::link(link).caused_by(error);
@@ -159,5 +159,5 @@ impl Error for PackageError {
     }
 }
 
-/// Result of this crate.
+/// Result type of this crate.
 pub type Result<T, E = PackageError> = std::result::Result<T, E>;

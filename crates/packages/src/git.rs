@@ -2,11 +2,12 @@
 //!
 //! git only fetches one ref into an empty bare repository, lists one tree and prints blobs. It never checks anything out, so no
 //! hook, filter, attribute or submodule of the repository takes effect, and no configuration of this machine or of the repository
-//! is read. Names and sizes are checked by the code for archives; links that stay inside become copies ([`links`]).
+//! is read. Names and sizes are checked by the code for archives; links that stay inside the package become copies ([`links`]).
 //!
-//! Transports: https, and ssh where the user wrote such a source. Plain http only to a literal loopback address.
+//! Supported transports are https, and ssh if the user wrote such a source. Plain http is allowed only to a literal loopback
+//! address.
 //!
-//! A package lies in `<root>/git/HOST/PATH`, and the lock file has its commit.
+//! A package is stored in `<root>/git/HOST/PATH`, and the lock file contains its commit.
 
 mod links;
 
@@ -24,17 +25,17 @@ use tokio::process::{Child, Command};
 
 /// Interval at which the size of a running fetch is measured.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Most bytes of git's error output.
+/// Maximum size of git's error output in bytes.
 const MAX_ERROR_BYTES: u64 = 16 << 10;
-/// Longest target of a link, as on Linux.
+/// Maximum length of a link's target in bytes, as on Linux.
 const LONGEST_TARGET: u64 = 4096;
 /// Name of the fetched ref.
 const FETCHED: &str = "refs/pijs/fetched";
 
-/// A repository and the ref that is requested.
+/// A repository and the requested ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitSource {
-    /// As the user wrote it, with its `.git`: not every server accepts both names.
+    /// URL as the user wrote it, with its `.git`, because not every server accepts both names.
     url: String,
     transport: Transport,
     host: String,
@@ -53,9 +54,9 @@ enum Transport {
 /// The git program and its environment.
 #[derive(Debug, Clone, Default)]
 pub struct GitOptions {
-    /// An absolute path; without one, git sources are refused.
+    /// Absolute path of git; `None` refuses git sources.
     pub program: Option<PathBuf>,
-    /// `PATH` of git, for its own helpers and ssh.
+    /// `PATH` for git, which needs it for its helpers and ssh.
     pub path: OsString,
     /// `HOME` and `SSH_AUTH_SOCK`, for ssh only.
     pub ssh: Vec<(OsString, OsString)>,
@@ -69,7 +70,7 @@ pub(crate) struct Checkout {
 
 impl GitSource {
     /// Reads `git:HOST/PATH[@REF]`, `git:URL`, `git+URL`, `https://...`, `ssh://...`, `git@HOST:PATH`, `github:OWNER/NAME`;
-    /// `None` when it is something else.
+    /// returns `None` for any other text.
     ///
     /// # Errors
     ///
@@ -134,7 +135,7 @@ impl GitSource {
         if !path.split('/').all(is_part) && guard!(GitArguments) {
             return Err(refuse("the path of the repository is invalid"));
         }
-        // Its parts are folders below the scope's.
+        // The parts of the path become folders below the scope's folder.
         if let Some((code, why)) = path.split('/').find_map(|part| check(part).err()) {
             return Err(PackageError::new(code, printable(text), why));
         }
@@ -159,7 +160,7 @@ impl GitSource {
         })
     }
 
-    /// Returns `git:HOST/PATH`, without the `.git` of the address, since both spellings are one package.
+    /// Returns `git:HOST/PATH`, without the `.git` of the address, because both spellings name one package.
     pub fn identity(&self) -> String {
         format!("git:{}/{}", self.host, self.path)
     }
@@ -178,12 +179,12 @@ impl GitSource {
         self.identity() == other.identity() && self.reference == other.reference
     }
 
-    /// Returns whether a tag, branch or commit is named, which must not move.
+    /// Returns whether the source names a tag, branch or commit, which must not move.
     pub fn is_pinned(&self) -> bool {
         self.reference.is_some()
     }
 
-    /// Returns its folder relative to a scope's folder.
+    /// Returns the package's folder relative to a scope's folder.
     pub(crate) fn place(&self) -> PathBuf {
         Path::new("git").join(self.host.replace(':', "+")).join(&self.path)
     }
@@ -213,7 +214,7 @@ fn is_part(part: &str) -> bool {
         && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~+".contains(&b))
 }
 
-/// Returns whether a text is a ref for git, without the forms that git reads as something else.
+/// Returns whether a text is a ref for git. Excludes the forms that git reads as something else.
 fn is_reference(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 200
@@ -272,8 +273,8 @@ impl GitOptions {
         Ok(command)
     }
 
-    /// Fetches the requested ref, or `commit`, and reads its tree. Meanwhile the repository lies in `folder`: a process that can
-    /// write there controls the programs that git runs and the address it fetches from.
+    /// Fetches the requested ref, or `commit`, and reads its tree. The repository is in `folder` meanwhile: a process that can
+    /// write there controls the programs that git runs and the address that git fetches from.
     pub(crate) async fn fetch(
         &self,
         source: &GitSource,
@@ -299,7 +300,7 @@ impl GitOptions {
         for wanted in &wanted {
             let mut fetch = self.command(source, &repository)?;
             fetch.args(["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"]);
-            // The dumb HTTP protocol of loopback tests has no shallow fetch.
+            // The dumb HTTP protocol of the loopback tests has no shallow fetch.
             if source.transport != Transport::Http {
                 fetch.arg("--depth=1");
             }
@@ -377,7 +378,7 @@ fn joined(prefix: &str, path: &Path) -> OsString {
     text
 }
 
-/// Entries of a tree as `ls-tree` prints it.
+/// Entries of a tree as `ls-tree` prints them.
 struct TreeListing {
     listed: Vec<TreeEntry>,
     warnings: Vec<String>,
@@ -415,7 +416,7 @@ fn entries(source: &GitSource, list: &[u8], limits: &InstallLimits) -> Result<Tr
     let mut bytes: u64 = 0;
     for record in list.split(|byte| *byte == 0).filter(|record| !record.is_empty()) {
         let Some(tab) = record.iter().position(|byte| *byte == b'\t') else {
-            return refuse(InstallCode::Format, record, "git printed something that is no entry");
+            return refuse(InstallCode::Format, record, "git printed an invalid tree entry");
         };
         let (head, path) = (String::from_utf8_lossy(&record[..tab]).into_owned(), &record[tab + 1..]);
         let mut fields = head.split_ascii_whitespace();
@@ -474,7 +475,7 @@ async fn run(mut command: Command, source: &GitSource, limits: &InstallLimits, f
     let (output, words) = tokio::select! {
         read = reading => read,
         refused = watch => {
-            // Its helpers are in its process group.
+            // Git's helpers are in its process group.
             if let Some(pid) = child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())) {
                 let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
             }
@@ -517,7 +518,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_that_are_taken() {
+    fn valid_sources_are_accepted() {
         for (text, identity, url, settings) in [
             ("git:github.com/o/n", "git:github.com/o/n", "https://github.com/o/n", "git:github.com/o/n"),
             (
@@ -578,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_that_are_refused() {
+    fn invalid_sources_are_refused() {
         for text in [
             "git:--upload-pack=touch${IFS}x",
             "git:-c core.sshCommand=x",

@@ -1,8 +1,9 @@
 //! Installs, restores, lists and removes packages.
 //!
 //! An install from a registry has a fixed order of steps, and only the last three are visible to others: resolve, download and
-//! verify, unpack into staging, check the manifest, build, **move into place, lock file, settings**. These three are one
-//! [`PackageChange`]: made under the lock, rolled back when one fails, completed by the next process when this one is killed.
+//! verify, unpack into staging, check the manifest, build, **move into place, lock file, settings**. These three form one
+//! [`PackageChange`]: made under the lock, rolled back if one of them fails, and completed by the next process if this one is
+//! killed.
 
 mod fetch;
 mod intact;
@@ -33,12 +34,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tracing::Instrument as _;
 
-/// Checks and compiles a package before it is moved into place, so that a package that cannot be used replaces nothing.
+/// Checks and compiles a package before it is moved into place, so that an unusable package does not replace the installed
+/// version.
 ///
 /// The command line passes `extc`, the check of capability manifests and the user's consent. A refusal is returned unchanged, and
 /// the installed version stays.
 pub trait Builder: Send + Sync {
-    /// Builds the entries of a package that lies complete under [`BuildInput::root`]. There may be none.
+    /// Builds the entries of a package, which is complete under [`BuildInput::root`]. A package may have no entries.
     fn build(&self, input: &BuildInput) -> Result<BuildReport>;
 }
 
@@ -51,19 +53,19 @@ impl<F: Fn(&BuildInput) -> Result<BuildReport> + Send + Sync> Builder for F {
 /// Input of a [`Builder`].
 #[derive(Debug, Clone)]
 pub struct BuildInput {
-    /// `npm:NAME` or `path:PATH`: the extension's id.
+    /// Id of the extension: `npm:NAME` or `path:PATH`.
     pub id: String,
-    /// Current folder of the package; for one from a registry this is staging, not its final path.
+    /// Current folder of the package; for a package of a registry this is in staging, not its final path.
     pub root: PathBuf,
     /// Final folder of the package.
     pub place: PathBuf,
-    /// Its extension entries, in order, below the root.
+    /// Extension entries of the package, in order, below the root.
     pub entries: Vec<PathBuf>,
     /// Scope of the install.
     pub scope: InstallScope,
-    /// Version in its manifest.
+    /// Version in the package's manifest.
     pub version: Option<String>,
-    /// Installed version that it replaces; absent when there is none, and for a local path, which is used where it lies.
+    /// Installed version that the package replaces; absent if there is none, and for a local path, which is used in place.
     pub replaces: Option<String>,
 }
 
@@ -78,11 +80,11 @@ pub struct BuildReport {
 pub trait InstallProgress: Send + Sync {
     /// A step begins; `what` describes it.
     fn step(&self, what: &str);
-    /// Packages of the current step that are done.
+    /// Reports how many packages of the current step are done.
     fn done(&self, done: usize, total: usize);
 }
 
-/// Shows nothing.
+/// Ignores all progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProgress;
 
@@ -96,21 +98,21 @@ impl InstallProgress for NoProgress {
 pub struct Installed {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
-    /// The name in its `package.json`.
+    /// Name in the package's `package.json`.
     pub name: Option<String>,
     /// Source that settings list.
     pub source: String,
     /// Version; absent for a local folder without one.
     pub version: Option<String>,
-    /// Folder or file that it is installed at.
+    /// Folder or file that the package is installed at.
     pub path: PathBuf,
-    /// Its entries, below `path`.
+    /// Entries of the package, below `path`.
     pub entries: Vec<PathBuf>,
-    /// Number of dependencies that were installed with it.
+    /// Number of dependencies that were installed with the package.
     pub dependencies: usize,
-    /// Scripts that were not run, optional dependencies left out, findings of the builder.
+    /// Scripts that were not run, optional dependencies that were left out, and findings of the builder.
     pub warnings: Vec<String>,
-    /// False for a package that was already in place, unchanged.
+    /// Whether the install changed anything; false for a package that was already in place, unchanged.
     pub is_new: bool,
 }
 
@@ -119,7 +121,7 @@ pub struct Installed {
 pub struct PackageAttempt {
     /// `npm:NAME` or `git:HOST/PATH`.
     pub id: String,
-    /// Its result. An error leaves this package unchanged and does not affect the others.
+    /// Result of the operation. An error leaves this package unchanged and does not affect the others.
     pub outcome: Result<Installed>,
 }
 
@@ -128,17 +130,17 @@ pub struct PackageAttempt {
 pub struct ListedPackage {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
-    /// The name in its `package.json`.
+    /// Name in the package's `package.json`.
     pub name: Option<String>,
-    /// Scope whose settings list it.
+    /// Scope whose settings list the package.
     pub scope: InstallScope,
     /// Source that settings list.
     pub source: String,
-    /// Version in its `package.json`.
+    /// Version in the package's `package.json`.
     pub version: Option<String>,
-    /// Path that it is, or would be, installed at.
+    /// Path that the package is, or would be, installed at.
     pub path: PathBuf,
-    /// False when settings list it and it is not on disk.
+    /// Whether the package is on disk.
     pub present: bool,
 }
 
@@ -147,9 +149,9 @@ pub struct ListedPackage {
 pub struct Removed {
     /// `npm:NAME` or `path:PATH`.
     pub id: String,
-    /// The name in its `package.json`.
+    /// Name in the package's `package.json`.
     pub name: Option<String>,
-    /// Path that it was at; a local folder is still there.
+    /// Former path of the package; a local folder still exists there.
     pub path: PathBuf,
 }
 
@@ -179,7 +181,7 @@ impl Installer {
         Ok(Self { dirs, registry, limits, builder, progress, disk, similar_names: false, git })
     }
 
-    /// Reports what it does to `progress`.
+    /// Reports each step to `progress`.
     #[must_use]
     pub fn progress(mut self, progress: Arc<dyn InstallProgress>) -> Self {
         self.progress = progress;
@@ -193,14 +195,14 @@ impl Installer {
         self
     }
 
-    /// Sets the git program; without one, git sources are refused.
+    /// Sets the git program; without it git sources are refused.
     #[must_use]
     pub fn git(mut self, git: GitOptions) -> Self {
         self.git = git;
         self
     }
 
-    /// Ignores versions that were published later, so that others can examine an update first.
+    /// Ignores versions that were published after `time`, so that others can examine an update first.
     #[must_use]
     pub fn not_newer_than(mut self, time: SystemTime) -> Self {
         self.registry.not_newer_than(time);
@@ -220,7 +222,7 @@ impl Installer {
     ///
     /// # Errors
     ///
-    /// Every refusal leaves packages, lock and settings as they were.
+    /// A refusal leaves packages, lock file and settings unchanged.
     pub async fn install(&self, source: &str, scope: InstallScope) -> Result<Installed> {
         let source = PackageSource::parse(source, &self.dirs.cwd, &self.dirs.home)?;
         let span = tracing::debug_span!("install", extension_id = source.identity());
@@ -240,8 +242,8 @@ impl Installer {
         self.progress.step(what);
     }
 
-    /// Installs packages that settings list and the disk lacks, with the same bytes where the lock file has an entry. A failure
-    /// does not stop the others.
+    /// Installs packages that settings list but that are not on disk, with the same bytes if the lock file has an entry. A
+    /// failure does not stop the others.
     pub async fn restore(&self, scope: InstallScope) -> Result<Vec<PackageAttempt>> {
         let mut attempts = Vec::new();
         let missing = self.list()?.into_iter().filter(|listed| listed.scope == scope && !listed.present);
@@ -257,8 +259,8 @@ impl Installer {
         Ok(attempts)
     }
 
-    /// Installs the newest version that settings allow, of one package or of all; exact versions stay. One that fails
-    /// does not stop the others.
+    /// Installs the newest version that settings allow, of one package or of all; exact versions stay. A failure does not stop
+    /// the others.
     pub async fn update(&self, source: Option<&str>, scope: InstallScope) -> Result<Vec<PackageAttempt>> {
         let only = source.map(|text| self.find(text, scope)).transpose()?;
         let mut attempts = Vec::new();
@@ -290,7 +292,7 @@ impl Installer {
         }
     }
 
-    /// Updates an npm package. Returns `None` when there is no newer version.
+    /// Updates an npm package. Returns `None` if there is no newer version.
     async fn update_npm(&self, name: &PackageName, range: &str, scope: InstallScope) -> Result<Option<Installed>> {
         if Version::parse(range).is_ok() || !self.has_newer(name, range, scope).await? {
             return Ok(None);
@@ -298,7 +300,7 @@ impl Installer {
         self.install_npm(name, range, scope).await.map(Some)
     }
 
-    /// The packages that settings list, user scope first, in the order of the files.
+    /// Lists the packages in settings, user scope first, in the order of the files.
     pub fn list(&self) -> Result<Vec<ListedPackage>> {
         let mut all = Vec::new();
         for scope in [InstallScope::User, InstallScope::Project] {
@@ -407,7 +409,7 @@ impl Installer {
         Ok(newer)
     }
 
-    /// Refuses a new name that resembles an installed one, which is most likely the one that was meant.
+    /// Refuses a new name that resembles an installed one, which is most likely the name that was meant.
     fn check_similar(&self, name: &PackageName) -> Result<()> {
         if self.similar_names || !guard!(PackagesSimilarName) {
             return Ok(());
@@ -448,7 +450,7 @@ impl Installer {
         let plan = Plan::from_tree(&self.registry, &tree);
         let staged = self.fetch(&store, &format!("npm:{name}"), None, &plan).await?;
         staged.manifest.agrees_with(&info)?;
-        // Another process may have installed it in the meantime.
+        // Another process may have installed the package in the meantime.
         let unchanged = |lock: &LockFile| refuse_step_back(lock, &source, range, &info);
         self.finish((&store, scope), &source, staged, tree.notes, &unchanged).await
     }
@@ -474,14 +476,14 @@ impl Installer {
             return Err(PackageError::new(
                 InstallCode::Integrity,
                 source.to_string(),
-                "its files are not those of the lock file",
+                "its files differ from those in the lock file",
             )
             .help("install it again by name to lock what the registry has now"));
         }
         self.finish((&store, scope), &source, staged, Vec::new(), &|_| Ok(())).await
     }
 
-    /// Takes the lock and settles the change that an ended process left. Blocks.
+    /// Takes the lock and settles the change that an ended process left unfinished. Blocks.
     fn lock(&self, store: &PackageStore) -> Result<LockedStore> {
         let held = store.lock(|holder| {
             let who = holder.map_or_else(|| "another pi".to_owned(), |pid| format!("the pi with process id {pid}"));
@@ -491,7 +493,7 @@ impl Installer {
         Ok(held)
     }
 
-    /// Refuses to look up a scope at another registry than the one it was installed from.
+    /// Refuses to look up a scope at a registry other than the one that it was installed from.
     fn check_registries(&self, lock: &LockFile, name: &PackageName) -> Result<()> {
         let config = self.registry.config();
         let now = config.registry(name).as_str();
@@ -509,7 +511,7 @@ impl Installer {
         }
     }
 
-    /// Returns the version of the installed package; empty when its manifest has none.
+    /// Returns the version of the installed package; empty if its manifest has no version.
     fn in_place(&self, store: &PackageStore, scope: InstallScope, place: &Path) -> Result<Option<String>> {
         if !PackageStore::holds(&self.disk, store.root(), scope, place)? {
             return Ok(None);
@@ -518,7 +520,7 @@ impl Installer {
         Ok(Some(manifest.and_then(|manifest| manifest.version).unwrap_or_default()))
     }
 
-    /// Builds a staged package and makes the visible change. `still` checks the lock file again under the lock.
+    /// Builds a staged package and makes the visible change. `still` checks the lock file again once the lock is held.
     async fn finish(
         &self,
         (store, scope): (&PackageStore, InstallScope),
@@ -597,14 +599,14 @@ fn names_missing(entry: &str) -> String {
     format!("\"pi.extensions\" of its package.json names {}, which is not in it", crate::source::printable(entry))
 }
 
-/// Refuses an update of which pi loads nothing, or less than its manifest lists, when the installed version works.
+/// Refuses an update from which pi loads nothing, or less than its manifest lists, if the installed version works.
 fn check_brings(source: &PackageSource, staged: &Path, place: &Path) -> Result<()> {
     let known = missing_entries(place);
     let missing = missing_entries(staged).into_iter().find(|entry| !known.contains(entry));
     let nothing = || {
         let is_useless = !brings_something(staged) && brings_something(place);
         let entries = package_entries(staged, false).ok().filter(|_| is_useless)?;
-        Some(entries.nothing.map_or_else(|| "pi loads nothing of it".to_owned(), |why| why.message))
+        Some(entries.nothing.map_or_else(|| "it contains nothing that pi loads".to_owned(), |why| why.message))
     };
     match missing.as_deref().map(names_missing).or_else(nothing) {
         Some(why) => Err(PackageError::new(InstallCode::Manifest, source.to_string(), why)
@@ -613,18 +615,18 @@ fn check_brings(source: &PackageSource, staged: &Path, place: &Path) -> Result<(
     }
 }
 
-/// Returns whether pi loads anything of an installed package.
+/// Returns whether pi loads anything from an installed package.
 fn brings_something(place: &Path) -> bool {
     let has_entries = package_entries(place, false).is_ok_and(|entries| !entries.files.is_empty());
     has_entries || count_resources(place).iter().any(|(_, count)| *count > 0)
 }
 
-/// Replaces the path in staging, which means nothing to a user.
+/// Replaces the staging path of an error, which means nothing to a user, by the package.
 fn at_package(error: PackageError, source: &PackageSource) -> PackageError {
     PackageError { subject: source.to_string(), ..error }
 }
 
-/// Refuses other bytes for a locked version, and an older version for the same range.
+/// Refuses different bytes for a locked version, and an older version for the same range.
 fn refuse_step_back(
     lock: &LockFile,
     source: &PackageSource,
@@ -639,7 +641,7 @@ fn refuse_step_back(
     let integrity = locked.packages.get("").map(|package| package.integrity.as_str());
     let other_bytes = info.dist.integrity.as_deref().is_some_and(|now| Some(now) != integrity);
     if locked.version == info.version && other_bytes && guard!(LockSameBytes) {
-        return refuse(format!("the registry has other bytes for {} than the lock file", info.version));
+        return refuse(format!("the bytes of {} at the registry differ from those in the lock file", info.version));
     }
     let (Ok(before), Ok(now)) = (Version::parse(&locked.version), Version::parse(&info.version)) else { return Ok(()) };
     let tag = matches!(VersionRequest::parse(range), Some(VersionRequest::Tag(tag)) if tag != "latest");

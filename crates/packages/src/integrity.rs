@@ -6,7 +6,7 @@ use ssri::{Algorithm, Integrity, IntegrityOpts};
 
 /// Checks `bytes` against the digest of a registry or lock file and returns their sha512 in SRI form.
 ///
-/// Of several digests the strongest algorithm decides, and a weaker one that matches does not help.
+/// If there are several digests, the strongest algorithm decides, even if a weaker digest matches.
 pub(crate) fn verify(subject: &str, bytes: &[u8], integrity: Option<&str>) -> Result<String> {
     let refuse = |why: String| PackageError::new(InstallCode::Integrity, subject, why);
     let text = integrity.map(str::trim).filter(|text| !text.is_empty());
@@ -30,7 +30,7 @@ pub(crate) fn verify(subject: &str, bytes: &[u8], integrity: Option<&str>) -> Re
     Ok(sha512(bytes))
 }
 
-/// Returns the digest as `sha512-BASE64`.
+/// Returns the sha512 of bytes in the form `sha512-BASE64`.
 pub(crate) fn sha512(bytes: &[u8]) -> String {
     IntegrityOpts::new().algorithm(Algorithm::Sha512).chain(bytes).result().to_string()
 }
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_digest_has_to_be_strong_and_has_to_fit() {
+    fn the_strongest_digest_has_to_be_strong_and_has_to_match() {
         use Algorithm::{Sha1, Sha256, Sha384, Sha512};
         let (right, wrong) = (|algorithm| digest(algorithm, b"bytes"), |algorithm| digest(algorithm, b"other"));
         let checked = |integrity: Option<&str>| verify("x", b"bytes", integrity).map_err(|error| error.code);

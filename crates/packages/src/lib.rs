@@ -1,22 +1,22 @@
 //! Fetches, verifies, locks, stores and removes packages, and finds the extensions that a session loads.
 //!
-//! | type | for |
+//! | type | purpose |
 //! |---|---|
 //! | [`Installer`] | install, list, remove, restore from the lock |
-//! | [`PackageSource`] | what the user called the package |
+//! | [`PackageSource`] | source of a package as the user wrote it |
 //! | [`NpmConfig`] | registries and tokens, read from the user's `.npmrc` |
 //! | [`Builder`] | compiles a package before it is put in place; the command line passes `extc` |
 //! | [`TarballCache`] | packages that a program pins by digest, kept as tarballs |
-//! | [`package_entries`] | which files of a package are extensions |
+//! | [`package_entries`] | extension files of a package |
 //! | [`PackageManifest`] | members of a package's `package.json`, read once |
-//! | [`mod@realms`] | which entries of a package run together |
+//! | [`mod@realms`] | entries of a package that run together |
 //! | [`resolve_extensions`] | pi's load order over `-e`, settings, folders and packages |
 //! | [`resolve_resources`] | skills, prompt templates and themes, in the same way |
-//! | [`PackageError`] | every refusal, with its [`InstallCode`] |
+//! | [`PackageError`] | error of every operation, with its [`InstallCode`] |
 //!
-//! Invariants: no script of a package runs and none of its rc files is read; nothing is unpacked before its sha512 matched; an
-//! ambiguous archive is refused, not repaired; a package appears or changes by one rename, after it was complete on disk and
-//! built; a failed operation leaves the state before it.
+//! Invariants: no script of a package runs and none of its rc files is read; nothing is unpacked before its sha512 is verified;
+//! an ambiguous archive is refused, not repaired; a package appears or changes by one rename, once it is complete on disk and
+//! built; a failed operation leaves the previous state.
 //!
 //! Nothing here reads the environment or looks for a home folder: [`Dirs`] and [`NpmConfig`] are passed in.
 
@@ -73,19 +73,19 @@ pub use source::{PackageName, PackageSource, VersionRequest};
 
 use std::path::PathBuf;
 
-/// Folders of the user and the project. They are passed in; this crate never searches for them.
+/// Folders of the user and the project, passed in by the caller; this crate never searches for them.
 #[derive(Debug, Clone)]
 pub struct Dirs {
     /// `$PI_CODING_AGENT_DIR`, else `~/.pi/agent`.
     pub agent_dir: PathBuf,
     /// The project folder.
     pub cwd: PathBuf,
-    /// For `~` in paths.
+    /// Home folder, for `~` in paths.
     pub home: PathBuf,
 }
 
 impl Dirs {
-    /// The folder that holds `settings.json`, the lock file and `npm/` of a scope.
+    /// Returns the folder that contains `settings.json`, the lock file and `npm/` of a scope.
     pub fn root(&self, scope: InstallScope) -> PathBuf {
         match scope {
             InstallScope::User => self.agent_dir.clone(),
@@ -104,7 +104,7 @@ pub enum InstallScope {
 }
 
 impl InstallScope {
-    /// `user` or `project`.
+    /// Returns `user` or `project`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",

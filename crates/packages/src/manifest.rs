@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Most bytes of a manifest: larger than any real one, small enough for memory.
+/// Maximum size of a manifest in bytes: larger than any real one, small enough for memory.
 const MAX_MANIFEST_BYTES: u64 = 4 << 20;
 
-/// Scripts that npm runs during an install. They are reported and never run.
+/// Scripts that npm runs during an install. PiJS reports them, and never runs them.
 const INSTALL_SCRIPTS: [&str; 3] = ["preinstall", "install", "postinstall"];
-/// Script that npm runs for sources only; a published package is prepared already.
+/// Script that npm runs for sources only; a published package was prepared before.
 const PREPARE: &str = "prepare";
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -44,21 +44,21 @@ pub(crate) struct Manifest {
     pub(crate) bundle_dependencies: Bundled,
     #[serde(deserialize_with = "readable_members")]
     pub(crate) scripts: BTreeMap<String, Value>,
-    /// One path, or paths by command names.
+    /// One path, or paths by command name.
     bin: Value,
-    /// sha256 of the file, in hex; part of the key under which grants are kept.
+    /// sha256 of the file, in hex; part of the key under which grants are stored.
     #[serde(skip)]
     pub(crate) hash: String,
 }
 
-/// Reads a member, or its default where it has another form: npm accepts `"main": false` (dunder-proto 1.0.1).
+/// Reads a member, or its default if it has another form: npm accepts `"main": false` (dunder-proto 1.0.1).
 pub(crate) fn if_readable<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned + Default>(
     deserializer: D,
 ) -> std::result::Result<T, D::Error> {
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
-/// Reads an object and leaves out the members of another form: `"dependencies": null` lists none.
+/// Reads an object and leaves out the members of another form: `"dependencies": null` lists no dependencies.
 pub(crate) fn readable_members<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned>(
     deserializer: D,
 ) -> std::result::Result<BTreeMap<String, T>, D::Error> {
@@ -67,18 +67,18 @@ pub(crate) fn readable_members<'de, D: serde::Deserializer<'de>, T: serde::de::D
     Ok(members.into_iter().filter_map(read).collect())
 }
 
-/// Reads a member of any form, `null` as well.
+/// Reads a member of any form, including `null`.
 fn as_it_is<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-/// Reads `pi` when it is an object, as pi does.
+/// Reads `pi` if it is an object, as pi does.
 fn if_object<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<PiManifest>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok(value.is_object().then(|| serde_json::from_value(value).unwrap_or_default()))
 }
 
-/// The `pi` member. A list in it that contains anything but strings is ignored. Without `extensions`, the package has other
+/// The `pi` member. A list that contains anything but strings is ignored. A package without `extensions` only has other
 /// resources.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -91,10 +91,10 @@ pub(crate) struct PiManifest {
     prompts: Option<Vec<String>>,
     #[serde(deserialize_with = "if_readable")]
     themes: Option<Vec<String>>,
-    /// Capabilities that it requests. The consent code reports those that cannot be parsed.
+    /// Requested capabilities. The code for consent reports a value that cannot be parsed.
     #[serde(deserialize_with = "as_it_is")]
     pub(crate) capabilities: Option<Value>,
-    /// MCP servers by name, as `mcp.json` has them.
+    /// MCP servers by name, in the form of `mcp.json`.
     #[serde(rename = "mcpServers", deserialize_with = "if_readable")]
     pub(crate) mcp_servers: Option<serde_json::Map<String, Value>>,
 }
@@ -122,7 +122,7 @@ impl PiManifest {
 }
 
 impl Manifest {
-    /// Returns the list of `pi` under `skills`, `prompts` or `themes`.
+    /// Returns the list under `skills`, `prompts` or `themes` of `pi`.
     pub(crate) fn resources(&self, key: &str) -> Option<&[String]> {
         self.pi.as_ref()?.list(key)
     }
@@ -141,8 +141,8 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Parses the manifest of a package that is about to be installed. Its dependencies have to be known: `null` means none, and
-    /// a list or a string is an error, because it cannot be compared with the registry.
+    /// Parses the manifest of a package that is about to be installed. Its dependencies have to be known: `null` means no
+    /// dependencies, and a list or a string is an error, because it cannot be compared with the registry.
     pub(crate) fn parse_to_install(subject: &str, bytes: &[u8]) -> Result<Self> {
         let manifest = Self::parse(subject, bytes)?;
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -157,8 +157,8 @@ impl Manifest {
         }
     }
 
-    /// Reads `dir/package.json`; `None` when there is none. A link that leads out of the folder is an error: its target does not
-    /// belong to the package, and messages about a manifest quote it.
+    /// Reads `dir/package.json`; returns `None` if there is none. A link that leads out of the folder is an error: its target
+    /// does not belong to the package, and messages about a manifest quote it.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>> {
         let path = dir.join("package.json");
         let is_outside =
@@ -186,7 +186,7 @@ impl Manifest {
         };
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(None),
-            // The path is a folder or a pipe.
+            // The path names a folder or a pipe.
             ErrorKind::InvalidInput if LinkInTheWay::of(&error).is_none() => Ok(None),
             ErrorKind::FileTooLarge => {
                 let why = format!("a manifest of more than {MAX_MANIFEST_BYTES} bytes");
@@ -196,7 +196,7 @@ impl Manifest {
         }
     }
 
-    /// Checks the names that become files: commands under `bin`, and the lists of `pi`.
+    /// Checks the names that become files: the commands under `bin`, and the lists of `pi`.
     pub(crate) fn check_names(&self, subject: &str) -> Result<()> {
         let commands = self.bin.as_object().into_iter().flat_map(|bins| bins.keys().map(String::as_str));
         let paths = self.bin.as_object().into_iter().flat_map(|bins| bins.values()).chain([&self.bin]);
@@ -214,7 +214,7 @@ impl Manifest {
 
     /// Checks that the manifest in a tarball equals the registry's, including the dependencies that were resolved for it.
     ///
-    /// Registries list optional dependencies under `dependencies` a second time, so both sides are compared without them.
+    /// Registries list optional dependencies a second time under `dependencies`, so both sides are compared without them.
     pub(crate) fn agrees_with(&self, info: &VersionInfo) -> Result<()> {
         let refuse = |why: String| {
             let subject = format!("npm:{}@{}", info.name, info.version);
@@ -236,7 +236,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Checks name and version; a leading `v` or build metadata is the same version.
+    /// Checks name and version. A leading `v` or build metadata does not make a different version.
     pub(crate) fn is_named(&self, name: &str, version: &str) -> Result<()> {
         let parse = |text: &str| nodejs_semver::Version::parse(text.trim_start_matches(['v', '=', ' '])).ok();
         let same_version = self.version.as_deref().and_then(parse) == parse(version);
@@ -252,7 +252,7 @@ impl Manifest {
         Err(PackageError::new(InstallCode::Manifest, format!("npm:{name}@{version}"), why))
     }
 
-    /// Converts it to the registry's form, for a package that comes from elsewhere.
+    /// Converts the manifest to the registry's form, for a package that comes from elsewhere.
     pub(crate) fn as_version(&self, name: &str, version: &str) -> VersionInfo {
         VersionInfo {
             name: name.to_owned(),
@@ -268,7 +268,7 @@ impl Manifest {
         }
     }
 
-    /// Lists scripts that npm would run; `is_source` is for a package that was not published.
+    /// Lists the scripts that npm would run; `is_source` is set for a package that was not published.
     pub(crate) fn install_scripts(&self, is_source: bool) -> Vec<&'static str> {
         let prepare = Some(PREPARE).filter(|_| is_source);
         INSTALL_SCRIPTS.into_iter().chain(prepare).filter(|script| self.scripts.contains_key(*script)).collect()

@@ -1,7 +1,7 @@
 //! Finds packages inside another package that it imports by name: workspaces and `file:` dependencies.
 //!
 //! `npm install` at the root of a repository creates a link in `node_modules` for each folder under `workspaces`, and for each
-//! dependency on a `file:` path. Here nothing is linked on disk: an install does not fetch such names, but fetches the
+//! dependency on a `file:` path. PiJS creates no links on disk: an install does not fetch such names, but fetches the
 //! dependencies of the members, and a build resolves the names as if the links existed.
 
 use crate::archive::Unpacked;
@@ -16,15 +16,15 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most members of one package.
+/// Maximum number of members of one package.
 const MAX_MEMBERS: usize = 500;
-/// Most patterns under `workspaces`.
+/// Maximum number of patterns under `workspaces`.
 const MAX_PATTERNS: usize = 64;
 
-/// Lists the members of a package: the name in imports, and the folder below the root, separated by `/`.
+/// Lists the members of a package: the name in imports, and the folder below the root, with `/` as separator.
 ///
-/// `read` returns the bytes of a manifest by its folder below the root; `folders` lists the folders that have one. Neither is
-/// called when the root's manifest names no member.
+/// `read` returns the bytes of a manifest by its folder below the root; `folders` lists the folders that have a manifest. Neither
+/// is called if the root's manifest names no member.
 pub fn members(
     manifest: &[u8],
     folders: &dyn Fn() -> Vec<String>,
@@ -55,7 +55,7 @@ pub fn members(
     found
 }
 
-/// Lists the folders below `root` that have a manifest, without those of dependencies; empty when there are too many files.
+/// Lists the folders below `root` that have a manifest, without folders of dependencies; empty if there are too many files.
 pub fn manifest_folders(root: &Path) -> Vec<String> {
     let found = walk(root, &Bundled::default()).unwrap_or_default();
     let manifests = found.iter().filter(|path| path.ends_with("package.json"));
@@ -99,7 +99,7 @@ fn is_usable(name: &str) -> bool {
     PackageName::parse(name).is_ok_and(|name| !name.is_host_supplied())
 }
 
-/// Returns the folders that `workspaces` matches: a list of patterns, or an object with one under `packages`.
+/// Returns the folders that `workspaces` matches: a list of patterns, or an object with such a list under `packages`.
 fn workspaces(manifest: &Value, folders: &dyn Fn() -> Vec<String>) -> Vec<String> {
     let listed = manifest.get("workspaces").map(|listed| listed.get("packages").unwrap_or(listed));
     let patterns: Vec<&str> =
@@ -137,7 +137,7 @@ pub(crate) fn folder_of(spec: &str) -> Option<&str> {
     path.or_else(|| (spec.starts_with("./") || spec.starts_with("../")).then_some(spec))
 }
 
-/// Resolves a path relative to `base`, below the root; `None` when it leaves the root or is the root itself.
+/// Resolves a path relative to `base`, below the root; returns `None` if it leaves the root or is the root itself.
 fn inside(base: &str, path: &str) -> Option<String> {
     if path.starts_with('/') || path.contains(['\\', '\0', ':']) {
         return None;

@@ -1,9 +1,9 @@
 //! Checks the names of a package's files.
 //!
-//! [`check`] accepts one component of a path if every file system can write it, every system reads it as the same name, a
-//! terminal shows all of it, and no version control system takes the folder for a repository. [`fold`] maps names that a file
-//! system can confuse to one. Archives and git trees are checked entry by entry; [`check_folder`] checks a local folder, which is
-//! used in place and can be the user's working copy.
+//! [`check`] accepts one component of a path if every file system can store it, every system reads it as the same name, a
+//! terminal shows all of it, and no version control system treats the folder as a repository. [`fold`] maps names that a file
+//! system can confuse to one name. Archives and git trees are checked entry by entry; [`check_folder`] checks a local folder,
+//! which is used in place and can be the user's working copy.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::printable;
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use unicode_normalization::UnicodeNormalization;
 
-/// Most files and folders of one local package that are checked.
+/// Maximum number of files and folders of one local package that are checked.
 const MAX_ENTRIES: usize = 1_000_000;
-/// Longest `.git` file that is read.
+/// Maximum size of a `.git` file that is read, in bytes.
 const MAX_GIT_FILE_BYTES: u64 = 4096;
 
 /// Folders in which version control systems keep a repository with its configuration and hooks.
@@ -36,11 +36,11 @@ const REPOSITORIES: &[&str] = &[
 
 /// Device names of Windows, in every folder and with every suffix.
 const DEVICES: &[&str] = &["AUX", "CLOCK$", "CON", "CONIN$", "CONOUT$", "NUL", "PRN"];
-/// Device names that a digit follows.
+/// Device names that are followed by a digit.
 const NUMBERED_DEVICES: &[&str] = &["COM", "LPT"];
 
 /// Characters that are invisible or reorder their neighbours: Unicode's general category Cf, line and paragraph separators, and
-/// default ignorable code points. Variation selectors 15 and 16 are part of emoji names.
+/// default ignorable code points. Variation selectors 15 and 16 are not included, because emoji names contain them.
 const INVISIBLE: &[(u32, u32)] = &[
     (0x00ad, 0x00ad),
     (0x034f, 0x034f),
@@ -115,7 +115,7 @@ pub(crate) fn check(name: &str) -> std::result::Result<(), (InstallCode, &'stati
     Ok(())
 }
 
-/// Returns whether Windows opens a device by this name: `aux.ts`, `COM²`.
+/// Returns whether Windows opens a device for this name, such as `aux.ts` or `COM²`.
 fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default();
     let stem: String = stem.nfkc().filter(|c| !is_invisible(*c)).collect::<String>().to_uppercase();
@@ -126,8 +126,8 @@ fn is_device(name: &str) -> bool {
     DEVICES.contains(&stem) || NUMBERED_DEVICES.iter().any(is_numbered)
 }
 
-/// Returns whether some file system opens a repository's folder by this name: in any letter case, with characters that HFS+
-/// ignores, with suffixes that Windows drops (`.git.`, `.git::$INDEX_ALLOCATION`), as a short name (`git~1`).
+/// Returns whether a file system opens a repository's folder for this name: in any letter case, with characters that HFS+
+/// ignores, with suffixes that Windows drops (`.git.`, `.git::$INDEX_ALLOCATION`), or as a short name (`git~1`).
 fn is_repository(name: &str) -> bool {
     let visible: String = name.nfkc().filter(|c| !is_invisible(*c) && !is_variation(*c)).collect();
     let folded = fold(&visible);
@@ -144,13 +144,14 @@ fn is_repository(name: &str) -> bool {
     visible == "CVS" || REPOSITORIES.contains(&folded) || REPOSITORIES.iter().any(is_short)
 }
 
-/// Folds a path as a case-insensitive file system compares it. Lower case comes first: capital `ẞ` has no longer form, `ß` has.
+/// Folds a path as a case-insensitive file system compares it. Lower case comes first, because capital `ẞ` has no longer form,
+/// but `ß` has.
 pub(crate) fn fold(path: &str) -> String {
     let visible: String = path.nfc().filter(|c| !is_variation(*c)).collect();
     visible.to_lowercase().to_uppercase().to_lowercase().nfc().collect()
 }
 
-/// Checks a path in a manifest; components that are patterns are not names.
+/// Checks a path in a manifest; components that are patterns are not checked.
 pub(crate) fn check_declared(path: &str) -> std::result::Result<(), (InstallCode, &'static str)> {
     let names = path.split('/').filter(|name| !matches!(*name, "" | "." | ".."));
     names.filter(|name| !name.contains(['*', '?', '[', '{', '!', '+'])).try_for_each(check)
@@ -158,7 +159,7 @@ pub(crate) fn check_declared(path: &str) -> std::result::Result<(), (InstallCode
 
 /// Checks every name below a local folder.
 ///
-/// The folder can be a working copy: a repository at its top belongs to the user, and so do submodules whose repositories lie in
+/// The folder can be a working copy: a repository at its top belongs to the user, and so do submodules whose repositories are in
 /// it or outside of the folder. Any other repository inside is refused. Files in `node_modules` were put there by a package
 /// manager and are checked for repositories only.
 pub(crate) fn check_folder(root: &Path) -> Result<()> {
@@ -214,8 +215,8 @@ fn refuse(path: &Path, why: &str) -> PackageError {
     PackageError::new(InstallCode::Path, printable(&path.to_string_lossy()), why)
 }
 
-/// Returns whether a `.git` file names a repository of the user: inside the one at the top, or inside that of a folder above the
-/// package, of which the package is a part or a work tree.
+/// Returns whether a `.git` file names a repository of the user: inside the repository at the top, or inside the repository of a
+/// folder above the package, of which the package is a part or a work tree.
 fn is_users_submodule(path: &Path, root: &Path) -> bool {
     let read = || {
         let text = String::from_utf8(pijs_durable::read_regular(path, MAX_GIT_FILE_BYTES).ok()?).ok()?;

@@ -1,6 +1,6 @@
 //! Reads the user's `.npmrc`: the registry of each scope, and its token.
 //!
-//! Reads only the user's own file, never one in a package or a cloned project.
+//! Reads only the user's own file, never a file in a package or a cloned project.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::{PackageName, printable};
@@ -27,9 +27,9 @@ const DEFAULT_REGISTRY: &str = "https://registry.npmjs.org/";
 pub struct NpmConfig {
     default: Url,
     scopes: BTreeMap<String, Url>,
-    /// `//host/path/` to the value of the `Authorization` header.
+    /// Value of the `Authorization` header by `//host/path/`.
     credentials: BTreeMap<String, String>,
-    /// `https-proxy`, or else `proxy`, which apply to every request.
+    /// `https-proxy`, or else `proxy`; applies to every request.
     pub proxy: Option<String>,
     /// `noproxy`: hosts that are contacted directly.
     pub no_proxy: Option<String>,
@@ -42,9 +42,9 @@ pub type ChooseProxy = dyn Fn(&Url) -> Result<Option<ChosenProxy>> + Send + Sync
 
 /// The proxy of a request.
 pub struct ChosenProxy {
-    /// Its address, with user and password.
+    /// Address of the proxy, with user and password.
     pub url: Url,
-    /// Its address for messages, without them.
+    /// Address of the proxy without user and password, for messages.
     pub shown: String,
 }
 
@@ -105,7 +105,7 @@ impl NpmConfig {
         Ok(this)
     }
 
-    /// Contacts registries through the proxies that `choose` returns; without it, directly.
+    /// Contacts registries through the proxies that `choose` returns; otherwise directly.
     #[must_use]
     pub fn with_proxies(self, choose: Arc<ChooseProxy>) -> Self {
         Self { proxies: Some(choose), ..self }
@@ -116,24 +116,24 @@ impl NpmConfig {
         self.proxies.as_ref().map_or(Ok(None), |choose| choose(url))
     }
 
-    /// Uses `url` for packages without a registry of their scope: `--registry`.
+    /// Uses `url` for packages whose scope has no registry (`--registry`).
     pub fn with_registry(mut self, url: &str) -> Result<Self> {
         self.default = registry_url(url)?;
         self.explicit = true;
         Ok(self)
     }
 
-    /// Returns the registry of a package. A scope with a registry of its own is never looked up elsewhere.
+    /// Returns the registry of a package. A scope with its own registry is never looked up elsewhere.
     pub(crate) fn registry(&self, name: &PackageName) -> &Url {
         name.scope().and_then(|scope| self.scopes.get(scope)).unwrap_or(&self.default)
     }
 
-    /// Returns whether the command line names the registry, which overrides the lock file's.
+    /// Returns whether the command line names the registry, which overrides the lock file's registry.
     pub(crate) fn is_explicit(&self) -> bool {
         self.explicit
     }
 
-    /// Returns the `Authorization` header for a URL: that of the longest configured prefix.
+    /// Returns the `Authorization` header for a URL, from the longest configured prefix.
     pub(crate) fn credential(&self, url: &Url) -> Option<&str> {
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
         let target = format!("//{}{port}{}", url.host_str().unwrap_or_default(), url.path());

@@ -1,6 +1,6 @@
-//! Members of a package's `package.json` that a session needs, read once during discovery.
+//! Reads the members of a package's `package.json` that a session needs, once during discovery.
 //!
-//! Consent, grants of its servers and reports then use the same bytes.
+//! Consent, the grants of the package's servers, and reports all use the same bytes.
 
 use crate::error::Result;
 use crate::manifest::Manifest;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Members of a package's manifest that a session needs. Cheap to clone; the default is that of a package without one.
+/// Members of a package's manifest that a session needs. Cheap to clone; the default stands for a package without a manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackageManifest(Arc<ManifestMembers>);
 
@@ -20,7 +20,7 @@ struct ManifestMembers {
 }
 
 impl PackageManifest {
-    /// Reads the `package.json` of a folder; the default where there is none.
+    /// Reads the `package.json` of a folder; returns the default if there is none.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl PackageManifest {
         self.0.capabilities.as_ref()
     }
 
-    /// Lists the MCP servers that the package brings: `pi.mcpServers`, entries as `mcp.json` has them.
+    /// Lists the MCP servers of the package: `pi.mcpServers`, with entries in the form of `mcp.json`.
     pub fn mcp_servers(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.mcp_servers.iter().map(|(name, entry)| (name.as_str(), entry))
     }

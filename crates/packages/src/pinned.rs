@@ -1,11 +1,11 @@
 //! Fetches packages that a program pins by version and sha512, keeps their tarballs, and verifies them at every use.
 //!
 //! ```text
-//! <dir>/NAME@VERSION.tgz        exactly the bytes of the digest; anything else there is fetched again
+//! <dir>/NAME@VERSION.tgz        exactly the bytes of the digest; a file with other bytes is fetched again
 //! ```
 //!
-//! A tarball is verified in memory before it is unpacked, so a file that changed in between is never used. No document of a
-//! registry is fetched: the version gives the address of the tarball, the digest its identity.
+//! A tarball is verified in memory before it is unpacked, so a file that changed in between is never used. No registry document
+//! is fetched: the version determines the address of the tarball, and the digest its identity.
 
 use crate::archive::{InstallLimits, unpack};
 use crate::error::{InstallCode, PackageError, Result};
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Concurrent downloads.
+/// Number of concurrent downloads.
 const PARALLEL_DOWNLOADS: usize = 6;
 
 /// A package pinned to one version and digest.
@@ -54,7 +54,7 @@ pub struct TarballCache {
     dir: PathBuf,
     registry: RegistryClient,
     limits: InstallLimits,
-    /// Embedded tarballs, by their file names.
+    /// Embedded tarballs by file name.
     carried: BTreeMap<&'static str, &'static [u8]>,
 }
 
@@ -70,7 +70,7 @@ impl TarballCache {
         Ok(Self { dir: dir.into(), registry, limits, carried: BTreeMap::new() })
     }
 
-    /// Adds embedded tarballs, by their file names. They are verified like any other.
+    /// Adds embedded tarballs by file name. They are verified like any other.
     #[must_use]
     pub fn carrying(mut self, tarballs: impl IntoIterator<Item = (&'static str, &'static [u8])>) -> Self {
         self.carried.extend(tarballs);
@@ -82,7 +82,7 @@ impl TarballCache {
     /// # Errors
     ///
     /// Fails with `io` or `timeout` when a package is not cached and cannot be fetched, with `IN_INTEGRITY` when the registry
-    /// sends other bytes, and as [`unpack`]. Files written before an error stay in `folder`, which belongs to the caller.
+    /// sends other bytes, and like [`unpack`]. Files written before an error stay in `folder`, which belongs to the caller.
     pub async fn unpack(&self, packages: &[PinnedPackage], folder: &Path) -> Result<()> {
         let tarballs: Vec<Vec<u8>> = stream::iter(packages.iter().map(|package| self.tarball(package)))
             .buffered(PARALLEL_DOWNLOADS)
@@ -109,7 +109,7 @@ impl TarballCache {
     ///
     /// # Errors
     ///
-    /// As [`TarballCache::unpack`].
+    /// The same as [`TarballCache::unpack`].
     pub async fn tarball(&self, package: &PinnedPackage) -> Result<Vec<u8>> {
         // The name is validated because it becomes a path here and part of a URL.
         let name = PackageName::parse(&package.name)?;

@@ -1,7 +1,8 @@
 //! Assigns the entries of a package to realms, and names each realm.
 //!
-//! JavaScript entries share one realm, as in pi. Each WebAssembly component has a realm of its own; beside other entries its id
-//! is that of the package and its path, `npm:NAME#judge.wasm`, under which it is granted, listed and recorded.
+//! JavaScript entries share one realm, as in pi. Each WebAssembly component has its own realm. If the package has other entries,
+//! the realm's id consists of the package's id and the component's path, `npm:NAME#judge.wasm`; grants, lists and records use
+//! this id.
 
 use crate::entries::is_component_file;
 use pijs_protocol::ExtensionId;
@@ -24,7 +25,8 @@ pub fn realms(id: &ExtensionId, root: &Path, entries: &[PathBuf]) -> Vec<(Extens
     std::iter::once((id.clone(), first)).chain(components.into_iter().map(of_component)).collect()
 }
 
-/// Returns the package of a component that has a realm beside others of its package; `None` for a package and for a single file.
+/// Returns the package of a component that has a realm in addition to other realms of its package; `None` for a package and for a
+/// single file.
 pub fn package_of_realm(id: &str) -> Option<&str> {
     let (package, component) = id.split_once('#')?;
     let is_file = id.strip_prefix("path:").is_some_and(|path| Path::new(path).exists());
@@ -36,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn components_beside_others_have_names_of_their_own() {
+    fn components_next_to_other_entries_have_their_own_ids() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = |name: &str| {
             let path = folder.path().join(name);

@@ -1,7 +1,7 @@
 //! Client of npm registries: fetches package documents and tarballs within limits of bytes and time.
 //!
 //! A document is only fetched from the registry that is configured for the package; a redirect to another origin is refused. A
-//! tarball may lie elsewhere, but then only behind https and without the token: its digest decides.
+//! tarball may be on another server, but is then fetched only over https and without the token; its digest is verified.
 
 use crate::archive::InstallLimits;
 use crate::error::{InstallCode, PackageError, Result};
@@ -20,17 +20,17 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use url::Url;
 
-/// The abbreviated document: a tenth of the bytes, enough for installing.
+/// Media types that request the abbreviated document: a tenth of the bytes, and enough for installing.
 const ABBREVIATED: &str = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8, */*";
 const MAX_REDIRECTS: usize = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client for all registries of one configuration.
+/// Client for all registries of one configuration.
 pub(crate) struct RegistryClient {
     http: reqwest::Client,
     config: NpmConfig,
     limits: InstallLimits,
-    /// Versions that were published later are ignored.
+    /// Versions that were published after this time are ignored.
     not_newer_than: Option<SystemTime>,
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct PackageDocument {
     name: PackageName,
     tags: BTreeMap<String, String>,
     versions: Map<String, Value>,
-    /// Whether versions that are too new were left out.
+    /// Whether versions were left out because they are too new.
     waits: bool,
 }
 
-/// Entry of the registry about one version.
+/// Entry of the registry for one version.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VersionInfo {
@@ -108,7 +108,7 @@ impl RegistryClient {
             PackageError::new(InstallCode::Io, "https client", error.to_string()).caused_by(error)
         };
         let proxies = config.clone();
-        // An error is reported before the request.
+        // An invalid proxy is reported before the request.
         let proxy = reqwest::Proxy::custom(move |url| Some(proxies.proxy_for(url).ok()??.url));
         let http = reqwest::Client::builder()
             .no_proxy()
@@ -121,7 +121,7 @@ impl RegistryClient {
         Ok(Self { http: http.build().map_err(failed)?, config, limits, not_newer_than: None })
     }
 
-    /// Ignores versions that were published later, or at an unknown time.
+    /// Ignores versions that were published after `time`, or at an unknown time.
     pub(crate) fn not_newer_than(&mut self, time: SystemTime) {
         self.not_newer_than = Some(time);
     }
@@ -172,7 +172,7 @@ impl RegistryClient {
 
     /// Returns the address of a tarball relative to the package's registry, so that a mirror can serve the same lock file.
     ///
-    /// Documents of npm's own registry name its own host; behind a mirror, the mirror's is used.
+    /// Documents of npm's own registry name its host; with a mirror, the mirror's host is used.
     pub(crate) fn location(&self, name: &PackageName, tarball: &str) -> String {
         let base = self.config.registry(name);
         let Ok(url) = Url::parse(tarball) else { return tarball.to_owned() };
@@ -194,7 +194,7 @@ impl RegistryClient {
             let proxy = self.config.proxy_for(&url)?.map(|proxy| proxy.shown);
             let mut request = self.http.get(url.clone());
             if matches!(want, Want::Document(_)) {
-                // Only the long form says when a version was published.
+                // Only the full document states when a version was published.
                 let form = if self.not_newer_than.is_some() { "application/json" } else { ABBREVIATED };
                 request = request.header(ACCEPT, form);
             }
@@ -242,7 +242,8 @@ impl RegistryClient {
 }
 
 impl PackageDocument {
-    /// Selects a version: the tag's, else `latest` when it satisfies the range, else the highest that is not deprecated.
+    /// Selects a version: the version of a tag; otherwise `latest` if it satisfies the range; otherwise the highest version that
+    /// is not deprecated.
     pub(crate) fn pick(&self, wanted: &str) -> Result<VersionInfo> {
         let none = |why: String| {
             let tags: Vec<_> = self.tags.iter().map(|(tag, version)| format!("{tag} is {version}")).collect();
@@ -259,7 +260,7 @@ impl PackageDocument {
                 if !self.waits || self.versions.contains_key(version) {
                     return self.version(version);
                 }
-                // The tagged version is too new: the newest older one, without prereleases, replaces it.
+                // The tagged version is too new, so the newest older version that is not a prerelease replaces it.
                 Range::parse("*").expect("a constant range")
             }
             None => return Err(none("not a version, range or tag".to_owned())),
@@ -289,7 +290,7 @@ impl PackageDocument {
             PackageError::new(
                 InstallCode::Format,
                 subject.as_str(),
-                "the registry's document names this version but does not hold it",
+                "the registry's document names this version but does not contain it",
             )
         })?;
         let info: VersionInfo = serde_json::from_value(value.clone()).map_err(|error| {
@@ -313,14 +314,14 @@ impl PackageDocument {
     }
 }
 
-/// Returns whether the registry lists a version as published at `latest` or before.
+/// Returns whether the registry lists a version as published no later than `latest`.
 fn is_older(times: Option<&Value>, version: &str, latest: SystemTime) -> bool {
     let published = times.and_then(|times| times.get(version)).and_then(Value::as_str);
     let parsed = published.and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
     parsed.is_some_and(|time| SystemTime::from(time) <= latest)
 }
 
-/// Purpose of a request, which decides the hosts that it may contact and the wording of its errors.
+/// Purpose of a request, which determines the hosts that it may contact and the wording of its errors.
 enum Want<'a> {
     Document(&'a PackageName),
     Tarball(&'a PackageName),
@@ -395,7 +396,7 @@ impl Want<'_> {
     }
 }
 
-/// Returns scheme, host and port of a URL, without the path, which may contain secrets.
+/// Returns the scheme, host and port of a URL, without the path, which may contain secrets.
 fn place(url: &Url) -> String {
     url.origin().ascii_serialization()
 }

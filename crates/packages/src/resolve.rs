@@ -1,10 +1,10 @@
 //! Resolves a package's `dependencies` to the folders of its own `node_modules`.
 //!
-//! The tree has npm's shape, so that a package finds the same modules as under npm: each dependency goes as high as it can
+//! The tree has npm's shape, so that a package finds the same modules as under npm: each dependency is placed as high as possible
 //! without hiding a version that is used below. The tree belongs to one installed package; two packages never share a dependency,
-//! so replacing one cannot change the other. The same documents give the same tree: levels in order, names sorted. (`deno_npm`
-//! was considered: its result is a graph to be joined by links, and none is written here, and it fetches peers that the host
-//! supplies.)
+//! so replacing one cannot change the other. The same documents yield the same tree: levels are resolved in order, with sorted
+//! names. (`deno_npm` does not fit: its result is a graph that needs links on disk, which are not written here, and it fetches
+//! peers that the host supplies.)
 
 use crate::archive::InstallLimits;
 use crate::error::{InstallCode, PackageError, Result};
@@ -15,13 +15,13 @@ use futures_util::{StreamExt, stream};
 use nodejs_semver::Version;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Concurrent requests for documents.
+/// Number of concurrent requests for documents.
 const PARALLEL_DOCUMENTS: usize = 8;
 
 /// A package of the tree and its path.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
-    /// Below the installed package: empty for itself, else `node_modules/a/node_modules/b`.
+    /// Path below the installed package: empty for the package itself, otherwise `node_modules/a/node_modules/b`.
     pub(crate) path: String,
     pub(crate) name: PackageName,
     pub(crate) info: VersionInfo,
@@ -31,22 +31,22 @@ pub(crate) struct Placed {
 #[derive(Debug)]
 pub(crate) struct DependencyTree {
     pub(crate) packages: Vec<Placed>,
-    /// Optional dependencies that were left out, and peers that do not fit.
+    /// Notes about optional dependencies that were left out, and about peers that do not fit.
     pub(crate) notes: Vec<String>,
 }
 
-/// A package inside the root: it stays in its folder, and only its dependencies are placed.
+/// A package inside the root. It stays in its folder, and only its dependencies are placed.
 #[derive(Debug, Clone)]
 pub(crate) struct MemberInfo {
     /// Name in imports.
     pub(crate) name: PackageName,
-    /// Below the root.
+    /// Folder below the root.
     pub(crate) folder: String,
     pub(crate) info: VersionInfo,
 }
 
 struct TreeNode {
-    /// Name in imports; differs from the package's under an alias.
+    /// Name in imports; differs from the package's name under an alias.
     key: String,
     name: PackageName,
     info: VersionInfo,
@@ -120,13 +120,13 @@ pub(crate) async fn resolve(
 
 struct TreeResolver {
     nodes: Vec<TreeNode>,
-    /// Edges and the nodes they resolved to, so that a later node is not placed in between.
+    /// Edges, with the nodes that they resolved to, so that a later node is not placed in between.
     used: Vec<(Edge, usize)>,
     notes: Vec<String>,
 }
 
 impl TreeResolver {
-    /// Returns the dependencies of a node in name order, without the host's packages: extensions get the host's own.
+    /// Returns the dependencies of a node in name order, without the host's packages, because extensions get the host's copies.
     fn edges_of(&mut self, from: usize) -> Result<Vec<Edge>> {
         let info = self.nodes[from].info.clone();
         let mut wanted: BTreeMap<String, (String, Need)> = BTreeMap::new();
@@ -170,7 +170,7 @@ impl TreeResolver {
         found && (spec.trim().starts_with("workspace:") || folder_of(spec).is_some())
     }
 
-    /// Returns the node that `from` gets when it imports `key`.
+    /// Returns the node that an import of `key` from `from` resolves to.
     fn visible(&self, from: usize, key: &str) -> Option<usize> {
         let mut at = Some(from);
         while let Some(node) = at {
@@ -195,7 +195,7 @@ impl TreeResolver {
         self.visible(edge.from, &edge.key).is_some_and(|found| edge.need == Need::Peer || self.fits(edge, found))
     }
 
-    /// Finds or creates the node that an edge leads to; returns a new node.
+    /// Finds or creates the node that an edge leads to; returns the node if it is new.
     fn place(
         &mut self,
         edge: Edge,
@@ -223,7 +223,7 @@ impl TreeResolver {
                 _ => unreachable!("just seen"),
             },
             None => {
-                // Its document failed for an optional dependency of the same level.
+                // The document failed for an optional dependency on the same level.
                 Err(PackageError::new(
                     InstallCode::Source,
                     format!("npm:{}", edge.name),
@@ -241,7 +241,7 @@ impl TreeResolver {
                 self.notes.push(format!("optional dependency left out: {error}"));
                 return Ok(None);
             }
-            // pi installs no peers at all, so a peer that cannot be fetched is missing there, too.
+            // pi installs no peers at all, so a peer that cannot be fetched is missing in pi, too.
             Err(error) if edge.need == Need::Peer => {
                 self.notes.push(format!("peer of {} left out: {error}", self.nodes[edge.from].info.name));
                 return Ok(None);
@@ -272,7 +272,8 @@ impl TreeResolver {
         Ok(Some(new))
     }
 
-    /// Returns the topmost ancestor where the new node neither meets its own name nor hides a version that is used below.
+    /// Returns the topmost ancestor below which the new node neither collides with its own name nor hides a version that is used
+    /// below.
     fn highest(&self, edge: &Edge, info: &VersionInfo) -> usize {
         let mut best = edge.from;
         let mut at = Some(edge.from);
@@ -334,7 +335,7 @@ impl TreeResolver {
     }
 }
 
-/// Parses a range of the registry, or `npm:OTHER@RANGE`. Folders, git and URLs of dependencies are refused.
+/// Parses a range of the registry, or `npm:OTHER@RANGE`. Folders, git sources and URLs are refused as dependencies.
 fn registry_spec(name: &PackageName, spec: &str) -> Result<(PackageName, String)> {
     let spec = spec.trim();
     if let Some(alias) = spec.strip_prefix("npm:") {
@@ -347,6 +348,6 @@ fn registry_spec(name: &PackageName, spec: &str) -> Result<(PackageName, String)
         return Err(PackageError::new(InstallCode::Source, format!("npm:{name}"), why)
             .help("dependencies are taken from npm registries only"));
     }
-    // An empty range is any version, not the tag `latest`.
+    // An empty range means any version, not the tag `latest`.
     Ok((name.clone(), if spec.is_empty() { "*".to_owned() } else { spec.to_owned() }))
 }

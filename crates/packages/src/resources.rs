@@ -1,9 +1,9 @@
 //! Finds the skills, prompt templates and themes of a session, in pi's order.
 //!
-//! Packages of `-e` and paths of options come first; then paths of settings and the folders of a scope, the project's before the
-//! user's; then installed packages, the project's before the user's. A file counts once, by its real path. Resources of a project
-//! count only when the user trusts the folder. Errors are ignored here: [`resolve_extensions`](crate::resolve_extensions) reads
-//! the same packages and reports them.
+//! Packages of `-e` and paths of options come first; then paths of settings and the folders of a scope, those of the project
+//! before those of the user; then installed packages, in the same order. A file is used once, by its real path. Resources of a
+//! project are used only if the user trusts the folder. Errors are ignored here, because
+//! [`resolve_extensions`](crate::resolve_extensions) reads the same packages and reports them.
 
 use crate::collect::{ResourceKind, SearchDepth, collect};
 use crate::discover::DiscoverOptions;
@@ -31,11 +31,11 @@ pub struct ResourceOptions {
     pub prompts: Vec<String>,
     /// `--theme`: files and folders.
     pub themes: Vec<String>,
-    /// `--no-skills`: only what is named.
+    /// `--no-skills`: uses only named skills.
     pub only_named_skills: bool,
-    /// `--no-prompt-templates`: only what is named.
+    /// `--no-prompt-templates`: uses only named prompt templates.
     pub only_named_prompts: bool,
-    /// `--no-themes`: only what is named.
+    /// `--no-themes`: uses only named themes.
     pub only_named_themes: bool,
 }
 
@@ -52,13 +52,13 @@ impl ResourceOptions {
 /// Source of an extension or resource, pi's `sourceInfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance {
-    /// `cli`, `local`, `auto`, or a package as settings name it.
+    /// `cli`, `local`, `auto`, or a package as it is written in settings.
     pub source: String,
     /// `user`, `project` or `temporary`.
     pub scope: &'static str,
     /// `package` or `top-level`.
     pub origin: &'static str,
-    /// Folder that its paths are relative to, if known.
+    /// Folder that the paths are relative to, if known.
     pub base_dir: Option<PathBuf>,
 }
 
@@ -75,7 +75,7 @@ impl Provenance {
         Self { source: source.to_owned(), scope, origin: "package", base_dir: Some(root.to_owned()) }
     }
 
-    /// pi's `sourceInfo` of a file.
+    /// Returns pi's `sourceInfo` of a file.
     pub fn info(&self, path: &Path) -> Value {
         let mut info = json!({"path": path, "source": self.source, "scope": self.scope, "origin": self.origin});
         if let Some(base_dir) = &self.base_dir {
@@ -94,7 +94,7 @@ pub struct Resource {
     pub from: Provenance,
 }
 
-/// A file that a package lists and that a link leads out of it.
+/// A file that a package lists, but that a link leads out of the package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     /// Path in the package.
@@ -108,13 +108,13 @@ pub struct LeftOut {
 /// Resources that a session reads besides extensions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResourceFiles {
-    /// Markdown files.
+    /// Markdown files of skills.
     pub skills: Vec<Resource>,
-    /// Markdown files.
+    /// Markdown files of prompt templates.
     pub prompts: Vec<Resource>,
-    /// JSON files.
+    /// JSON files of themes.
     pub themes: Vec<Resource>,
-    /// Files of packages that are outside of the package's folder.
+    /// Files that packages list, but that are outside of the package's folder.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -175,7 +175,7 @@ pub fn resolve_resources(options: &DiscoverOptions, asked: &ResourceOptions) -> 
 struct ResourceFinder<'a> {
     dirs: &'a Dirs,
     kind: ResourceKind,
-    /// Real paths.
+    /// Real paths of the files found so far.
     seen: BTreeSet<PathBuf>,
     files: &'a mut Vec<Resource>,
     left_out: &'a mut Vec<LeftOut>,
@@ -191,8 +191,8 @@ impl ResourceFinder<'_> {
         }
     }
 
-    /// Adds the files of a package that lie in its folder. The user agreed to the package, not to the targets of its links; code
-    /// can request those by a capability.
+    /// Adds the files of a package that are in its folder. The user agreed to the package, not to the targets of its links; code
+    /// can request access to those by a capability.
     fn add_of_package(&mut self, root: &Path, paths: Vec<PathBuf>, from: &Provenance) {
         if paths.is_empty() {
             return;
@@ -210,7 +210,7 @@ impl ResourceFinder<'_> {
         }));
     }
 
-    /// Adds a package of `-e`. pi reports its skills as the command line's, the rest as the package's.
+    /// Adds a package of `-e`. pi reports its skills with the source `cli`, and its other resources with the package as source.
     fn named_package(&mut self, text: &str, scopes: &[InstallScope]) {
         let Ok(source) = PackageSource::from_settings(text, &self.dirs.cwd, &self.dirs.home) else { return };
         let root = match &source {
@@ -225,7 +225,7 @@ impl ResourceFinder<'_> {
         self.add_of_package(&root, offered(self.kind, &root, declared(&root).as_ref(), false), &from);
     }
 
-    /// Adds files and folders of settings, less those that patterns exclude.
+    /// Adds files and folders of settings, except those that patterns exclude.
     fn listed(&mut self, scope: InstallScope, settings: &PackageSettings) {
         let root = self.dirs.root(scope);
         let (patterns, plain): (Vec<String>, Vec<String>) =
@@ -235,7 +235,7 @@ impl ResourceFinder<'_> {
         self.add(files, &Provenance::top_level("local", scope, None));
     }
 
-    /// Adds the folders of a scope, less those that `!`, `+` and `-` of its settings exclude.
+    /// Adds the folders of a scope, except files that `!`, `+` and `-` of its settings exclude.
     fn folders(&mut self, scope: InstallScope, settings: &PackageSettings) {
         let (kind, dirs) = (self.kind, self.dirs);
         let root = dirs.root(scope);
@@ -298,8 +298,8 @@ pub fn count_resources(root: &Path) -> [(ResourceKind, usize); 3] {
     ResourceKind::ALL.map(|kind| (kind, offered(kind, root, manifest.as_ref(), false).len()))
 }
 
-/// Returns the files that load by default: those of the manifest; those in the kind's folder without a manifest, or where
-/// settings list the package and the manifest does not mention the kind.
+/// Returns the files that load by default: those that the manifest lists; or those in the kind's folder, if there is no manifest,
+/// or if settings list the package and the manifest does not mention the kind.
 fn offered(kind: ResourceKind, root: &Path, manifest: Option<&Manifest>, or_folder: bool) -> Vec<PathBuf> {
     match manifest {
         Some(manifest) => match manifest.resources(kind.key()) {
@@ -311,7 +311,7 @@ fn offered(kind: ResourceKind, root: &Path, manifest: Option<&Manifest>, or_fold
     }
 }
 
-/// Returns the files that patterns of settings may name: those of the manifest, else those in the folder of that name.
+/// Returns the files that patterns of settings may name: those that the manifest lists, or else those in the folder of that name.
 fn all_of(kind: ResourceKind, root: &Path, manifest: Option<&Manifest>) -> Vec<PathBuf> {
     let named = manifest.and_then(|manifest| Some((manifest, manifest.resources(kind.key())?)));
     match named.filter(|(_, list)| !list.is_empty()) {
@@ -338,7 +338,7 @@ fn declared_resources(kind: ResourceKind, root: &Path, entries: &[String], bundl
     apply_filter(root, files, &patterns).unwrap_or_default()
 }
 
-/// Returns the files that an option names: of a folder of templates or themes, those right in it.
+/// Returns the files that an option names. For a folder of templates or themes, these are the files directly in it.
 fn named_files(kind: ResourceKind, path: &Path) -> Vec<PathBuf> {
     if kind != ResourceKind::Skills && path.is_dir() {
         collect(kind, path, SearchDepth::Flat)
@@ -347,7 +347,7 @@ fn named_files(kind: ResourceKind, path: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Returns the file itself, if it is of this kind, or the files of a folder.
+/// Returns the file itself if it is of this kind; for a folder, the files in it.
 pub fn files_at(kind: ResourceKind, path: &Path) -> Vec<PathBuf> {
     if path.is_dir() {
         return collect(kind, path, SearchDepth::Whole);
@@ -359,7 +359,7 @@ fn is_pattern(entry: &str) -> bool {
     entry.starts_with(['!', '+', '-']) || entry.contains(['*', '?'])
 }
 
-/// Lists `.agents` here and in the folders above, up to the repository's.
+/// Lists `.agents` in this folder and in the folders above, up to the repository's folder.
 fn agents_above(cwd: &Path) -> Vec<PathBuf> {
     let repository = cwd.ancestors().find(|folder| folder.join(".git").exists());
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! Merges the `packages` of the project's and the user's settings into the selection of a session.
 //!
-//! For a package that both list, the project's entry counts. A project's entry with `"autoload": false` modifies the user's entry
-//! of the same package: its patterns add and remove files, and the rest is as the user chose.
+//! For a package that both list, the project's entry takes precedence. A project's entry with `"autoload": false` only modifies
+//! the user's entry of the same package: its patterns add and remove files, and everything else stays as the user chose.
 //!
 //! ```text
 //! user:    {"source": "npm:x", "extensions": ["extensions/[ab].ts"]}
@@ -21,26 +21,26 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Selected {
     /// Scope of the entry.
     pub(crate) scope: InstallScope,
-    /// Package that it names, or the parse error.
+    /// Package that the entry names, or the parse error.
     pub(crate) source: Result<PackageSource>,
-    /// Scope that the package is installed in: the user's for a change to the user's entry.
+    /// Scope that the package is installed in; the user's scope for a change to the user's entry.
     pub(crate) lies_in: InstallScope,
     pub(crate) choice: FileChoice,
-    /// Whether it only modifies the user's entry, which follows.
+    /// Whether the entry only modifies the user's entry, which follows.
     pub(crate) is_change: bool,
 }
 
 /// Files of a package that an entry selects.
 pub(crate) struct FileChoice {
     pub(crate) configured: Configured,
-    /// The project's change to the user's entry.
+    /// Change that the project makes to the user's entry.
     change: Option<Configured>,
 }
 
 /// Lists the effective entries of settings, in pi's order. The project's settings come first.
 pub(crate) fn selected(settings: &[(InstallScope, PackageSettings)], home: &Path) -> Vec<Selected> {
     let mut all: Vec<Selected> = Vec::new();
-    // Indexes in the list by identity.
+    // Indexes in the list, by identity.
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for (scope, settings) in settings {
         for configured in settings.packages() {
@@ -79,8 +79,8 @@ impl FileChoice {
         own.map_or(!self.configured.autoload, <[String]>::is_empty) && self.change_of(key).is_none()
     }
 
-    /// Selects the files of a kind. `offered` are those that load by default, `all` those that patterns may match. Files that a
-    /// change decides about are left out.
+    /// Selects the files of a kind. `offered` are the files that load by default, `all` the files that patterns may match. Files
+    /// about which a change decides are left out.
     pub(crate) fn choose(
         &self,
         key: &str,

@@ -1,7 +1,7 @@
 //! Reads and writes `packages` and `extensions` of pi's `settings.json`.
 //!
 //! The file belongs to the user and to the real pi as well: every other key keeps its value and its position, the file is
-//! replaced in one rename, and the previous version stays beside it as `settings.json.bak`.
+//! replaced in one rename, and the previous version stays next to it as `settings.json.bak`.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::PackageSource;
@@ -18,18 +18,18 @@ pub(crate) struct PackageSettings {
     object: Map<String, Value>,
 }
 
-/// Largest file that is read.
+/// Maximum size of a settings file that is read, in bytes.
 const LARGEST: u64 = 16 << 20;
 
 /// One element of `packages`: a string, or an object with filters.
 #[derive(Debug, Clone)]
 pub(crate) struct Configured {
     pub(crate) text: String,
-    /// Lists of the object form by key. Absent: the package's default; empty: none.
+    /// Lists of the object form by key. An absent list means the package's default, an empty list no files.
     filters: BTreeMap<&'static str, Vec<String>>,
     /// Whether files that no list names are loaded.
     pub(crate) autoload: bool,
-    /// Whether it has the object form.
+    /// Whether the element has the object form.
     pub(crate) is_object: bool,
 }
 
@@ -94,12 +94,12 @@ impl PackageSettings {
         self.list("extensions")
     }
 
-    /// Returns paths and patterns under `extensions`, `skills`, `prompts` or `themes`.
+    /// Returns the paths and patterns under `extensions`, `skills`, `prompts` or `themes`.
     pub(crate) fn list(&self, key: &str) -> Vec<String> {
         self.object.get(key).and_then(Value::as_array).map(|list| strings(list)).unwrap_or_default()
     }
 
-    /// Adds a package to the list. An entry with the same identity keeps its position and its filters and gets the new source.
+    /// Adds a package to the list. An entry with the same identity keeps its position and filters, and gets the new source.
     pub(crate) fn add(&mut self, source: &PackageSource, home: &Path) -> Result<()> {
         let dir = self.dir().to_path_buf();
         let text = Value::String(source.to_settings(&dir));
@@ -123,7 +123,7 @@ impl PackageSettings {
         Ok(())
     }
 
-    /// Removes a package from the list; false when it was not on it.
+    /// Removes a package from the list; returns false if it was not listed.
     pub(crate) fn remove(&mut self, identity: &str, home: &Path) -> bool {
         let dir = self.dir().to_path_buf();
         let Some(Value::Array(list)) = self.object.get_mut("packages") else { return false };
@@ -132,7 +132,7 @@ impl PackageSettings {
         list.len() != before
     }
 
-    /// Replaces the file, when something changed.
+    /// Replaces the file if something changed.
     pub(crate) fn save(&self) -> Result<()> {
         let mut bytes = serde_json::to_vec_pretty(&self.object).expect("it was JSON before");
         bytes.push(b'\n');

@@ -1,23 +1,23 @@
 //! Detects names that users can confuse: typosquatting.
 //!
 //! Two names are similar when they are equal after folding lookalikes (`0` and `o`, `1` and `l`, `rn` and `m`, with or without
-//! separators), or when they differ by one edit (an insertion, deletion, substitution or transposition) and are long enough for
-//! that to be no coincidence.
+//! separators), or when they differ by one edit (an insertion, deletion, substitution or transposition) and are long enough that
+//! this is not a coincidence.
 
-/// Shortest name that is compared by edits: in a shorter one, a single letter distinguishes words (`cat` and `bat`).
+/// Minimum length of a name that is compared by edits: in a shorter name, a single letter distinguishes words (`cat` and `bat`).
 const SHORTEST: usize = 6;
 
-/// Describes how two different names can be confused; `None` when they cannot.
+/// Describes how two different names can be confused; returns `None` if they cannot.
 pub(crate) fn difference(new: &str, known: &str) -> Option<String> {
     if new == known {
         return None;
     }
     if folded(new) == folded(known) {
-        return Some(format!("only lookalikes differ ({})", code_points(new, known)));
+        return Some(format!("the names differ only in lookalike characters ({})", code_points(new, known)));
     }
     let (a, b): (Vec<char>, Vec<char>) = (new.chars().collect(), known.chars().collect());
     (a.len().min(b.len()) >= SHORTEST && one_step(&a, &b))
-        .then(|| format!("they differ by one letter ({})", code_points(new, known)))
+        .then(|| format!("the names differ by one letter ({})", code_points(new, known)))
 }
 
 fn folded(name: &str) -> String {
@@ -39,7 +39,7 @@ fn one_step(a: &[char], b: &[char]) -> bool {
     let (a, b) = (&a[start..], &b[start..]);
     let end = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
     let (a, b) = (&a[..a.len() - end.min(a.len())], &b[..b.len() - end.min(b.len())]);
-    // `tool` and `tool2`, `tool2` and `tool3` are a series.
+    // `tool` and `tool2`, or `tool2` and `tool3`, form a series.
     if a.iter().chain(b).all(char::is_ascii_digit) {
         return false;
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_can_be_confused() {
+    fn similar_names_are_detected() {
         for (new, known, similar) in [
             ("pi-extenson", "pi-extension", true),
             ("pi-extensoin", "pi-extension", true),

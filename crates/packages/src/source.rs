@@ -1,7 +1,8 @@
 //! Parses the name of a package on the command line or in settings into its identity.
 //!
-//! On the command line a bare word is an npm name (`pi install pi-ttsr`); in settings pi takes it for a path. Hence two
-//! constructors: [`PackageSource::parse`] and [`PackageSource::from_settings`]. Sources that PiJS writes into settings mean the same to both.
+//! On the command line a bare word is an npm name (`pi install pi-ttsr`); in settings pi treats it as a path. Hence there are two
+//! constructors: [`PackageSource::parse`] and [`PackageSource::from_settings`]. Sources that PiJS writes into settings mean the
+//! same to both.
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::GitSource;
@@ -19,7 +20,7 @@ use std::path::{Component, Path, PathBuf};
 pub struct PackageName(String);
 
 impl PackageName {
-    /// Checks a name; the error is `IN_NAME`.
+    /// Checks a name; fails with `IN_NAME`.
     pub fn parse(name: &str) -> Result<Self> {
         let refuse = |why: &str| Err(PackageError::new(InstallCode::Name, printable(name), why.to_owned()));
         if (name.is_empty() || name.len() > 214) && guard!(PackagesNameForm) {
@@ -57,14 +58,14 @@ impl PackageName {
         &self.0
     }
 
-    /// Returns `@scope`, when there is one.
+    /// Returns `@scope`, if the name has a scope.
     pub fn scope(&self) -> Option<&str> {
         self.0.starts_with('@').then(|| self.0.split_once('/').expect("checked in parse").0)
     }
 
-    /// Returns whether the host supplies the package to every extension: pi's own under both scopes, and typebox.
+    /// Returns whether the host supplies the package to every extension: pi's own packages under both scopes, and typebox.
     ///
-    /// They are never fetched, and a package that ships its own copy is refused.
+    /// Such packages are never fetched, and a package that ships its own copy of one is refused.
     pub fn is_host_supplied(&self) -> bool {
         matches!(self.0.as_str(), "typebox" | "@sinclair/typebox")
             || ["@mariozechner/pi-", "@earendil-works/pi-"].iter().any(|prefix| self.0.starts_with(prefix))
@@ -82,12 +83,12 @@ impl fmt::Display for PackageName {
 pub enum VersionRequest {
     /// A semver range, or an exact version.
     Range(Range),
-    /// A dist-tag; `latest` when nothing was written.
+    /// A dist-tag; `latest` if no version was written.
     Tag(String),
 }
 
 impl VersionRequest {
-    /// Parses the text after the `@`; `None` when it is neither a range nor a tag.
+    /// Parses the text after the `@`; returns `None` if it is neither a range nor a tag.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if text.is_empty() {
@@ -106,14 +107,14 @@ impl VersionRequest {
 pub enum PackageSource {
     /// A package of an npm registry.
     Npm {
-        /// Its name.
+        /// Name of the package.
         name: PackageName,
-        /// Text after the `@`, as the user wrote it; empty without one.
+        /// Text after the `@`, as the user wrote it; empty if there is none.
         range: String,
     },
     /// A git repository.
     Git(GitSource),
-    /// A file or folder; absolute, not copied.
+    /// A file or folder as an absolute path; it is used in place.
     Path(PathBuf),
 }
 
@@ -143,7 +144,7 @@ impl PackageSource {
         if looks_like_path(text) { Ok(Self::Path(local_path(text, cwd, home))) } else { parse_npm(text) }
     }
 
-    /// Reads a source from a settings file, where whatever has no prefix is a path relative to the file's folder.
+    /// Reads a source from a settings file, where text without a prefix is a path relative to the file's folder.
     pub fn from_settings(text: &str, settings_dir: &Path, home: &Path) -> Result<Self> {
         let text = text.trim();
         if let Some(git) = GitSource::parse(text) {
@@ -250,7 +251,7 @@ fn relative(from: &Path, to: &Path) -> String {
     parts.extend(to[shared..].iter().map(|component| component.as_os_str().to_string_lossy().into_owned()));
     let mut text = parts.join("/");
     if text.ends_with(char::is_whitespace) {
-        // Blanks around a source in settings are trimmed; a slash protects those of the name.
+        // Blanks around a source in settings are trimmed; the slash protects blanks at the end of the name.
         text.push('/');
     }
     text
@@ -265,7 +266,7 @@ pub(crate) fn allows(range: &str, version: &Version) -> bool {
     }
 }
 
-/// Escapes text of unknown origin, so that it is safe to print on one line.
+/// Escapes untrusted text, so that it is safe to print on one line.
 pub(crate) fn printable(text: &str) -> String {
     let mut out: String = text
         .chars()
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_that_npm_takes_and_every_file_system() {
+    fn a_name_is_valid_for_npm_and_every_file_system() {
         for (name, scope) in [
             ("a", None),
             ("pi-ttsr", None),
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_supplies_goes_by_its_whole_name() {
+    fn host_supplied_packages_are_recognised_by_their_full_names() {
         let supplied = |name: &str| PackageName::parse(name).expect(name).is_host_supplied();
         for name in ["typebox", "@sinclair/typebox", "@mariozechner/pi-tui", "@earendil-works/pi-ai"] {
             assert!(supplied(name), "{name}");
@@ -402,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_stays_on_its_line() {
+    fn printed_text_stays_on_its_line() {
         assert_eq!(printable("a\u{1b}[31m\nb"), "a\\u{1b}[31m\\nb");
         assert_eq!(printable(""), "\"\"");
         assert_eq!(printable(&"x".repeat(121)).len(), 120);

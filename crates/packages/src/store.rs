@@ -1,9 +1,9 @@
 //! Stores the packages of a scope, and replaces a package by a rename.
 //!
 //! ```text
-//! <root>/npm/node_modules/NAME/              as `npm install` would leave it; a second tool finds sane paths
+//! <root>/npm/node_modules/NAME/              as `npm install` would leave it, so that other tools find it
 //! <root>/npm/node_modules/NAME/node_modules/ its own dependencies
-//! <root>/npm/.staging/                       work in progress, each under its process's name; swept under the lock
+//! <root>/npm/.staging/                       work in progress, named after its process; swept under the lock
 //! <root>/npm/.pending.json                   the change that is being made; see `change`
 //! <root>/npm/.lock                           kernel lock: one writer for each scope
 //! ```
@@ -11,8 +11,8 @@
 //! Downloading, unpacking and building happen in staging, without the lock. A package is complete and flushed there before one
 //! rename (or exchange, if there is an older one) makes it visible.
 //!
-//! A cloned project brings its own `.pi`, so files below the root are untrusted: all of them are opened without following a link,
-//! by [`Disk::beneath`]. Only the user's own `npm` and `git` may be links, and the user's settings and lock file.
+//! A cloned project has its own `.pi`, so files below the root are untrusted: all of them are opened without following a link, by
+//! [`Disk::beneath`]. Only the user's own `npm` and `git` folders, settings and lock file may be links.
 
 use crate::InstallScope;
 use crate::error::{InstallCode, PackageError, Result};
@@ -25,7 +25,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest wait for the lock, which is held for a few renames and flushes.
+/// Maximum wait for the lock, which is held for a few renames and flushes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Packages of one scope.
@@ -68,13 +68,13 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // The next process that takes the lock sweeps a folder that remains.
+        // A folder that remains is swept by the next process that takes the lock.
         let _ = self.disk.remove_tree(&self.path);
     }
 }
 
 impl PackageStore {
-    /// Returns the folder of an npm package of a scope, installed or not.
+    /// Returns the folder of an npm package in a scope, whether installed or not.
     pub(crate) fn place(root: &Path, name: &PackageName) -> PathBuf {
         root.join("npm").join("node_modules").join(name.as_str())
     }
@@ -92,8 +92,8 @@ impl PackageStore {
     ///
     /// # Errors
     ///
-    /// `IN_LINK` when the path of a project's package is, or goes through, a link: other code would get the package's name, and
-    /// with it the grants of its user.
+    /// Fails with `IN_LINK` if the path of a project's package is, or goes through, a link: other code would get the package's
+    /// name, and with it the grants of its user.
     pub(crate) fn holds(disk: &Disk, root: &Path, scope: InstallScope, place: &Path) -> Result<bool> {
         if scope == InstallScope::User || !guard!(PackagesNoLinks) {
             return Ok(place.is_dir());
@@ -115,7 +115,7 @@ impl PackageStore {
         let roots = match scope {
             // Users may keep their packages on another disk.
             InstallScope::User => vec![root.clone(), root.join("npm"), root.join("git")],
-            // A cloned project could link anything anywhere, its `.pi` too.
+            // A cloned project could contain a link to any location, even as its `.pi`.
             InstallScope::Project => vec![root.parent().unwrap_or(&root).to_owned()],
         };
         let inside = disk.beneath(&roots).map_err(|error| PackageError::io("open it", &root, error))?;
@@ -127,7 +127,7 @@ impl PackageStore {
     ///
     /// # Errors
     ///
-    /// `IN_LINK` when a file of a project's store is a link, before anything is fetched for it.
+    /// Fails with `IN_LINK` if a file of a project's store is a link, before anything is fetched for it.
     pub(crate) fn open(disk: &Disk, root: &Path, scope: InstallScope) -> Result<Self> {
         let this = Self::at(disk, root, scope)?;
         let npm = this.npm();
@@ -161,7 +161,7 @@ impl PackageStore {
         &self.disk
     }
 
-    /// Returns the disk for settings and lock file: the user's may be links, a project's may not.
+    /// Returns the disk for settings and lock file. These may be links for the user's scope, but not for a project's.
     pub(crate) fn files(&self) -> &Disk {
         &self.files
     }
@@ -189,9 +189,9 @@ impl PackageStore {
             || self.disk.list(&self.npm().join(".staging")).is_ok_and(stale)
     }
 
-    /// Waits for other writers, up to ten seconds; `waiting` gets the process id of the holder. Blocks.
+    /// Waits for other writers, up to ten seconds, and takes the lock; `waiting` gets the process id of the holder. Blocks.
     ///
-    /// The caller settles a pending change before anything else: [`crate::change::settle`].
+    /// The caller must settle a pending change before anything else: [`crate::change::settle`].
     pub(crate) fn lock(&self, waiting: impl FnOnce(Option<u32>)) -> Result<LockedStore> {
         self.lock_within(LOCK_TIMEOUT, waiting)
     }
@@ -245,12 +245,12 @@ impl LockedStore {
         if !disk.exists(place).map_err(failed)? {
             return Ok(());
         }
-        // The staging folder of an ended process may have been swept.
+        // The staging folder may have been swept with those of ended processes.
         disk.create_dirs(aside.parent().expect("below staging")).map_err(failed)?;
         disk.rename(place, aside).map_err(failed)?;
         let parent = place.parent().expect("below the store");
         self.flush(&[parent, aside.parent().expect("below staging")])?;
-        // An empty scope folder would look like a package; one that is not empty stays.
+        // An empty scope folder would look like a package, so it is removed; a folder that is not empty stays.
         let ends = |folder: &&Path| folder.ends_with("node_modules") || folder.ends_with("git");
         for folder in place.ancestors().skip(1).take_while(|folder| !ends(folder)) {
             if disk.remove_dir(folder).is_err() {
@@ -269,8 +269,8 @@ impl LockedStore {
     }
 }
 
-/// Swaps two directory entries. Where the file system cannot, three renames do, and for a moment nothing is at `place`; a process
-/// that ends then leaves a pending change, which the next one settles.
+/// Swaps two directory entries. On a file system that cannot, three renames are used, and nothing is at `place` for a moment; a
+/// process that ends then leaves a pending change, which the next process settles.
 fn exchange(disk: &Disk, from: &Path, place: &Path) -> io::Result<()> {
     match disk.exchange(from, place) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {}

@@ -1,4 +1,4 @@
-//! Tests the extensions that a session loads, their order, and those that it skips.
+//! Tests which extensions a session loads, in which order, and which ones it skips.
 
 #[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;
@@ -84,19 +84,19 @@ fn the_order_is_named_project_user_packages() {
 }
 
 #[test]
-fn a_project_without_trust_brings_nothing() {
+fn an_untrusted_project_loads_nothing() {
     let home = Home::new();
     everywhere(&home);
     let found = find(&home, &[], false);
     assert!(found.untrusted);
     assert!(order(&home, &found).iter().all(|entry| entry.starts_with("agent/") || entry.starts_with("project/pack/")));
-    // Named by the user's own settings, not by the project's.
+    // The user's settings name the package, not the project's.
     assert_eq!(found.packages.last().expect("some").origin, DiscoveryOrigin::Package(InstallScope::User));
     assert!(!find(&Home::new(), &[], false).untrusted);
 }
 
 #[test]
-fn only_named_drops_the_rest_and_a_file_counts_once() {
+fn only_named_excludes_all_others_and_a_file_is_loaded_once() {
     let home = Home::new();
     everywhere(&home);
     let named = vec!["named.ts".to_owned(), "./named.ts".to_owned(), ".pi/extensions/b.ts".to_owned()];
@@ -112,7 +112,7 @@ fn only_named_drops_the_rest_and_a_file_counts_once() {
 }
 
 #[test]
-fn what_cannot_be_found_is_a_problem_and_the_others_load() {
+fn a_missing_extension_is_a_problem_and_others_load() {
     let home = Home::new();
     everywhere(&home);
     write(
@@ -166,7 +166,7 @@ async fn an_installed_package_is_found_by_settings_and_by_name() {
 }
 
 #[test]
-fn what_was_built_is_found_by_its_folder_and_by_itself() {
+fn a_built_artifact_is_found_by_its_folder_and_its_path() {
     let home = Home::new();
     let project = home.project();
     for folder in ["out", "listed", ".pi/extensions/inside", "sources"] {

@@ -1,4 +1,4 @@
-//! Compares the entries of folders with the real pi's. `fixtures/entries/capture.mjs` wrote the expected lists.
+//! Compares the entries of folders with those of the real pi. `fixtures/entries/capture.mjs` wrote the expected lists.
 
 use pijs_packages::package_entries;
 use serde_json::{Value, json};

@@ -1,8 +1,9 @@
-//! Tests installing, updating and removing with every fault at every operation: a kill, a power cut, a failing or full disk.
+//! Tests installing, updating and removing with each kind of fault at each operation: a kill, a power cut, a failing or full
+//! disk.
 //!
 //! After each fault the package is complete, in the old or new version, or absent; lock file, settings and folder agree once the
 //! next session has started ([`recover`]); staging is empty; the same command then succeeds. The counts are printed;
-//! `PIJS_NIGHTLY=1` injects every fault, not a sample.
+//! `PIJS_NIGHTLY=1` injects every fault instead of a sample.
 
 #[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;
@@ -126,7 +127,7 @@ impl Work for Packages {
     fn check(&mut self, acknowledged: bool, case: &Case) {
         let before = if self.task == Task::Install { None } else { Some("1.0.0") };
         let disk = Disk::system();
-        // As at the start of a session. A reader sees a complete package even before that.
+        // Simulates the start of a session. A reader sees a complete package even before that.
         self.places(case);
         let problems = recover(&disk, &self.home.dirs(), &[InstallScope::User]);
         assert!(problems.is_empty(), "{}: {problems:?}", case.name);
@@ -175,7 +176,7 @@ fn a_removal_survives_every_fault() {
 
 /// A journal with a path outside of the store is not followed.
 #[test]
-fn a_note_that_names_another_folder_is_refused() {
+fn a_journal_that_names_another_folder_is_refused() {
     let home = Home::new();
     let registry = Registry::start();
     let npm = home.agent().join("npm");

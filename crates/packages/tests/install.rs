@@ -87,7 +87,7 @@ async fn a_range_picks_the_highest_version_that_fits() {
 }
 
 #[tokio::test]
-async fn two_versions_of_one_dependency_are_both_found_from_where_they_are_needed() {
+async fn two_versions_of_a_dependency_are_each_found_by_their_dependents() {
     let (home, registry) = (Home::new(), Registry::start());
     for version in ["1.0.0", "2.0.0"] {
         registry.publish(json!({"name": "leaf", "version": version}), &[("index.js", version)]);
@@ -116,7 +116,7 @@ async fn optional_dependencies_that_fail_are_left_out_and_named() {
 }
 
 #[tokio::test]
-async fn a_peer_that_cannot_be_had_is_left_out_and_named() {
+async fn an_unavailable_peer_is_skipped_with_a_note() {
     let (home, registry) = (Home::new(), Registry::start());
     let manifest = json!({"name": "social", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]}, "peerDependencies": {"nowhere": "^2"}});
     registry.publish(manifest, &[("index.ts", "")]);
@@ -169,7 +169,7 @@ async fn an_edited_lock_is_found() {
 }
 
 #[tokio::test]
-async fn integrity_is_needed_strong_and_checked() {
+async fn integrity_is_required_strong_and_verified() {
     let (home, registry) = (Home::new(), Registry::start());
     let manifest = json!({"name": "bad", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]}});
     let other = integrity(b"other bytes");
@@ -211,7 +211,7 @@ async fn other_bytes_under_a_locked_version_and_steps_back_are_refused() {
 }
 
 #[tokio::test]
-async fn a_registry_that_sends_us_elsewhere_is_not_followed() {
+async fn a_redirect_to_another_registry_is_not_followed() {
     let (home, registry, other) = (Home::new(), Registry::start(), Registry::start());
     other.publish_extension("away", "1.0.0", json!({}));
     for to in [format!("{}away", other.url()), "http://169.254.169.254/latest".to_owned(), "ftp://host/x".to_owned()] {
@@ -276,12 +276,12 @@ async fn tokens_go_to_their_registry_and_scopes_to_theirs() {
     assert_eq!(installed.version.as_deref(), Some("1.0.0"));
     assert!(private.requests().iter().all(|request| request.authorization.as_deref() == Some("Bearer hush")));
     assert!(public.requests().is_empty());
-    // The lock file records the registry even without the scope's line in `.npmrc`.
+    // The lock file records the registry, even without the scope's line in `.npmrc`.
     refused(&home, &home.installer(&public), "@corp/tool", InstallCode::Source).await;
 }
 
 #[tokio::test]
-async fn a_tarball_that_is_not_what_the_registry_said_is_refused() {
+async fn a_tarball_that_differs_from_its_registry_entry_is_refused() {
     let (home, registry) = (Home::new(), Registry::start());
     let files = |manifest: &Value, extra: &[(&str, &str)]| {
         let mut files = std::collections::BTreeMap::from([(
@@ -318,12 +318,15 @@ async fn a_tarball_that_is_not_what_the_registry_said_is_refused() {
 }
 
 #[tokio::test]
-async fn a_package_that_says_nothing_to_pi_is_installed_and_loads_nothing() {
+async fn a_package_without_resources_is_installed_with_a_warning() {
     let (home, registry) = (Home::new(), Registry::start());
     registry.publish(json!({"name": "silent", "version": "1.0.0", "main": "index.js"}), &[("index.js", "")]);
     let installed = home.installer(&registry).install("silent", InstallScope::User).await.expect("installed");
     assert!(installed.entries.is_empty());
-    assert!(installed.warnings.iter().any(|warning| warning.contains("pi loads nothing of it")), "{installed:?}");
+    assert!(
+        installed.warnings.iter().any(|warning| warning.contains("it contains nothing that pi loads")),
+        "{installed:?}"
+    );
     let resource = json!({"name": "skilled", "version": "1.0.0"});
     registry.publish(resource, &[("skills/a/SKILL.md", "---\nname: a\ndescription: b\n---\n")]);
     let installed = home.installer(&registry).install("skilled", InstallScope::User).await.expect("installed");
@@ -331,7 +334,7 @@ async fn a_package_that_says_nothing_to_pi_is_installed_and_loads_nothing() {
 }
 
 #[tokio::test]
-async fn names_and_sources_that_are_none_are_refused_before_anything_is_asked() {
+async fn invalid_names_and_sources_are_refused_before_any_request() {
     let (home, registry) = (Home::new(), Registry::start());
     let installer = home.installer(&registry);
     let long = "n".repeat(300);
@@ -433,7 +436,7 @@ async fn a_reinstall_replaces_list_shows_and_remove_clears() {
 }
 
 #[tokio::test]
-async fn settings_keep_what_is_not_ours_and_a_backup() {
+async fn settings_keep_other_keys_and_a_backup() {
     let (home, registry) = (Home::new(), Registry::start().with_fixtures(&fixtures()));
     let text = "{\n  \"zeta\": 1,\n  \"packages\": [\n    {\n      \"source\": \"npm:pi-ttsr@^0.9\",\n      \"skills\": []\n    },\n    \"../mine\"\n  ],\n  \"alpha\": {\n    \"b\": 1.5,\n    \"a\": null\n  }\n}\n";
     let path = home.agent().join("settings.json");
@@ -487,7 +490,7 @@ async fn a_project_that_points_its_store_elsewhere_is_refused() {
 #[tokio::test]
 async fn a_home_that_cannot_be_written_is_named() {
     let (home, registry) = (Home::new(), Registry::start().with_fixtures(&fixtures()));
-    // A file in place of the folder, since permissions do not restrict root.
+    // Uses a file in place of the folder, because permissions do not restrict root.
     let mut dirs = home.dirs();
     dirs.agent_dir = dirs.home.join("file/agent");
     std::fs::write(dirs.home.join("file"), "").expect("written");

@@ -18,7 +18,7 @@ use support::{Home, all};
 
 const SCOPES: [InstallScope; 2] = [InstallScope::User, InstallScope::Project];
 
-/// A home with an unrelated folder: `home/victim/KEPT/precious`, for each name.
+/// A home with an unrelated folder, `home/victim/KEPT/precious` for each name, which no install may touch.
 struct World {
     home: Home,
     registry: Registry,
@@ -102,7 +102,7 @@ async fn a_link_in_place_of_a_scope_s_folder_is_refused() {
         let installer = world.home.installer(&world.registry);
         is_link(&all(installer.update(None, scope).await).expect_err("followed"), &at);
         world.is_untouched("scope");
-        // Refused before any change, and without the link the next command succeeds.
+        // The change is refused before it begins, and without the link the next command succeeds.
         assert_eq!(fs::read(world.root.join("settings.json")).expect("settings"), settings);
         assert!(!world.root.join("npm/.pending.json").exists() && world.home.staging(scope) == 0);
         fs::remove_file(at).expect("our own link");
@@ -123,7 +123,7 @@ fn links_on_the_way_to_a_repository_are_refused() {
 }
 
 #[tokio::test]
-async fn a_note_whose_folder_in_staging_lies_behind_a_link_is_refused() {
+async fn a_journal_whose_staging_folder_is_behind_a_link_is_refused() {
     for scope in SCOPES {
         let removal = json!({
             "identity": "npm:steady", "staged": "", "manifest": null, "source": null, "listed": null,
@@ -153,7 +153,7 @@ async fn a_note_whose_folder_in_staging_lies_behind_a_link_is_refused() {
 
 /// Folders in staging with the names of ended processes are swept without following links.
 #[test]
-fn sweeping_takes_links_and_leaves_what_they_lead_to() {
+fn sweeping_removes_links_but_not_their_targets() {
     for scope in SCOPES {
         let world = World::new(scope);
         world.link("npm/.staging/a.4294967290-00000001-0.tmp", &world.victim());
@@ -210,7 +210,7 @@ async fn a_user_may_keep_the_folder_the_packages_and_the_settings_elsewhere() {
     write(&elsewhere.join("git/example.org/o/n/package.json"), r#"{"name": "n"}"#);
 
     world.install("steady").await.expect("installed");
-    // As `npm link` creates it for a package in development.
+    // Links a package as `npm link` does during development.
     symlink(world.victim().join("kept"), elsewhere.join("npm/node_modules/linked")).expect("a link");
     let settings = || -> Value {
         serde_json::from_slice(&fs::read(elsewhere.join("dotfiles.json")).expect("settings")).expect("json")
@@ -233,7 +233,7 @@ async fn a_user_may_keep_the_folder_the_packages_and_the_settings_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_repository_below_another_is_refused_and_so_is_taking_one_away_with_another_in_it() {
+async fn nested_repositories_are_neither_installed_nor_removed() {
     let (outer, inner) = ("git:example.org/o/n", "git:example.org/o/n/deep");
     for (listed, wanted) in [(outer, inner), (inner, outer)] {
         let world = World::new(InstallScope::User);
@@ -242,7 +242,7 @@ async fn a_repository_below_another_is_refused_and_so_is_taking_one_away_with_an
         assert_eq!(error.code, InstallCode::Source, "{error}");
         assert!(error.to_string().contains(&format!("remove {listed} first")), "{error}");
     }
-    // As another program or an older version left them.
+    // Simulates links that another program or an older version left.
     let world = World::new(InstallScope::User);
     world.settings(&[outer, inner]);
     let place = world.root.join("git/example.org/o/n");
@@ -259,7 +259,7 @@ async fn a_repository_below_another_is_refused_and_so_is_taking_one_away_with_an
 
 /// A package reads its own folder without consent, so a project must not declare the folder around it a package.
 #[test]
-fn a_package_of_a_project_does_not_lie_around_it() {
+fn a_package_of_a_project_does_not_enclose_the_project() {
     for (name, prepare) in [
         ("path", &(|root: &Path| write(&root.join("settings.json"), r#"{"packages": ["../.."]}"#)) as &dyn Fn(&Path)),
         ("extension", &|root| write(&root.join("settings.json"), r#"{"extensions": ["../.."]}"#)),
@@ -267,7 +267,7 @@ fn a_package_of_a_project_does_not_lie_around_it() {
         let world = World::new(InstallScope::User);
         let around = world.home.dirs().home.join("around");
         let mut dirs = world.home.dirs();
-        // A repository with that name, cloned beside others.
+        // Clones a repository named `extensions` next to others.
         dirs.cwd = around.join("extensions");
         write(&dirs.cwd.join("evil.ts"), "export default () => {};\n");
         prepare(&dirs.cwd.join(".pi"));
@@ -285,7 +285,7 @@ fn a_package_of_a_project_does_not_lie_around_it() {
 
 /// The grants of a package are stored under its name; a link in a project would give that name to other code.
 #[test]
-fn a_package_of_a_project_is_no_link() {
+fn a_package_of_a_project_is_not_a_link() {
     for at in ["npm/node_modules/steady", "npm/node_modules", "npm", ""] {
         let world = World::new(InstallScope::Project);
         let evil = world.home.project().join("evil");

@@ -1,4 +1,4 @@
-//! Tests packages pinned by digest: fetched once, verified at every use.
+//! Tests packages pinned by digest: each is fetched once, and verified at every use.
 
 #[expect(dead_code, reason = "each test binary uses its own part")]
 mod support;
@@ -41,7 +41,7 @@ async fn a_package_is_fetched_once_and_unpacked_each_time() {
 }
 
 #[tokio::test]
-async fn a_carried_tarball_is_not_fetched_and_is_checked_like_any_other() {
+async fn an_embedded_tarball_is_not_fetched_but_verified() {
     let registry = Registry::start();
     let pinned = [publish(&registry, "@scope/scoped")];
     let kept = tempfile::tempdir().expect("a folder");

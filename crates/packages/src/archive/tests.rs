@@ -1,11 +1,11 @@
-//! Tests every class of hostile archive and its code (cases I01 to I20), and mutations of well-formed ones.
+//! Tests every class of hostile archive and its code (cases I01 to I20), and mutations of well-formed archives.
 
 use super::*;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 
-/// A tar archive written header by header, so that it may violate any rule.
+/// A tar archive written header by header, so that it can violate any rule.
 #[derive(Default)]
 struct Tar(Vec<u8>);
 
@@ -88,7 +88,7 @@ fn the_top_folder_may_have_any_name_and_a_leading_dot_slash() {
 }
 
 #[test]
-fn a_dot_between_slashes_is_nothing_wherever_it_stands() {
+fn a_dot_component_is_ignored_at_any_position() {
     let tgz = honest().file("package/./src/././a.ts", b"a").entry("package/./src/./", b'5', b"").end();
     assert_eq!(unpack(&tgz, &InstallLimits::default()).expect("honest").get("src/a.ts"), Some(&b"a"[..]));
     // A repeated file with equal content is one file.
@@ -147,7 +147,7 @@ fn names_that_some_file_system_confuses_are_refused() {
         let both = honest().file(&format!("package/{one}.ts"), b"1").file(&format!("package/{other}.ts"), b"2");
         refused(&both.end(), InstallCode::Path);
     }
-    // The first archive has the same name in two normal forms, the second a name that is not in form C.
+    // The first archive has one name in two normal forms, the second a name that is not in form C.
     refused(&honest().file("package/\u{e9}.ts", b"1").file("package/e\u{301}.ts", b"2").end(), InstallCode::Path);
     refused(&honest().file("package/e\u{301}.ts", b"2").end(), InstallCode::Path);
 }
@@ -161,14 +161,14 @@ fn links_of_every_kind_are_refused() {
 }
 
 #[test]
-fn what_is_neither_file_nor_folder_is_refused() {
+fn entries_other_than_files_and_folders_are_refused() {
     for kind in [b'3', b'4', b'6', b'7', b'S', b'V', b'M', b'D', b'Z', 0xff] {
         refused(&honest().entry("package/dev", kind, b"").end(), InstallCode::Format);
     }
 }
 
 #[test]
-fn setuid_is_dropped_and_said() {
+fn setuid_is_dropped_with_a_warning() {
     let tgz = honest().raw(b"package/tool", b'0', 1, 0o4777, b"x").end();
     let unpacked = unpack(&tgz, &InstallLimits::default()).expect("taken");
     assert_eq!(unpacked.warnings.len(), 1, "{:?}", unpacked.warnings);
@@ -222,7 +222,7 @@ fn abused_extension_headers_are_refused() {
 }
 
 #[test]
-fn bombs_end_at_a_cap() {
+fn decompression_bombs_end_at_a_limit() {
     let small = InstallLimits { entries: 10, unpacked: 1 << 20, compressed: 1 << 16, ..InstallLimits::default() };
     let many = (0..11).fold(Tar::default(), |tar, i| tar.file(&format!("package/{i}"), b""));
     refused_under(&many.end(), &small, InstallCode::Size);
@@ -241,7 +241,7 @@ fn bombs_end_at_a_cap() {
 }
 
 #[test]
-fn what_just_fits_is_taken_and_what_is_one_more_is_not() {
+fn limits_accept_the_maximum_and_refuse_one_more() {
     let under = |tgz: &[u8], limits: InstallLimits| unpack(tgz, &limits).map(drop).map_err(|error| error.code);
     let full = Err(InstallCode::Size);
 
@@ -335,7 +335,7 @@ fn the_end_of_the_archive_is_not_guessed() {
 }
 
 #[test]
-fn one_path_is_one_thing() {
+fn a_path_cannot_be_both_a_file_and_a_folder() {
     refused(&honest().file("package/package.json", b"{\"evil\":1}").end(), InstallCode::Format);
     refused(&honest().file("package/src", b"x").end(), InstallCode::Format);
     refused(&honest().file("package/a", b"x").file("package/a/b", b"x").end(), InstallCode::Format);
@@ -350,7 +350,7 @@ fn there_is_exactly_one_top_folder() {
 }
 
 #[test]
-fn the_digest_sees_names_and_bytes_and_no_order() {
+fn the_digest_covers_names_and_bytes_in_any_order() {
     let digest = |tar: Tar| unpack(&tar.end(), &InstallLimits::default()).expect("honest").digest();
     let base = digest(Tar::default().file("p/a", b"1").file("p/b", b"2"));
     assert_eq!(base, digest(Tar::default().file("q/b", b"2").file("q/a", b"1")));
@@ -359,7 +359,7 @@ fn the_digest_sees_names_and_bytes_and_no_order() {
 }
 
 #[test]
-fn files_are_written_with_our_modes_and_never_over_others() {
+fn files_get_fixed_modes_and_never_replace_others() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let dir = Dir::open_ambient_dir(folder.path(), cap_std::ambient_authority()).expect("open");
     let unpacked =

@@ -1,21 +1,22 @@
 //! Replaces symbolic links of a repository by copies of their targets.
 //!
-//! Agent repositories keep `CLAUDE.md` as a link to `AGENTS.md`, or `.claude/skills` as one to `.agents/skills`. The package gets
-//! the file, or the files of the folder, under the link's name; no link is written or followed on disk. A link without a target,
-//! or to a folder that contains it, is omitted with a warning. A package with a link that leaves the repository is refused.
+//! In agent repositories `CLAUDE.md` is often a link to `AGENTS.md`, or `.claude/skills` a link to `.agents/skills`. The package
+//! contains the file, or the files of the folder, under the link's name; no link is written or followed on disk. A link without a
+//! target, or to a folder that contains it, is omitted with a warning. A package with a link that leaves the repository is
+//! refused.
 
 use crate::archive::InstallLimits;
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::printable;
 use std::collections::BTreeMap;
 
-/// Most links in the resolution of one path, as on Linux.
+/// Maximum number of links in the resolution of one path, as on Linux.
 const MAX_HOPS: usize = 40;
 
 /// A path of the tree in components.
 type Parts = Vec<Vec<u8>>;
 
-/// A file that takes the place of a link: its path and its content.
+/// A file that replaces a link: its path and its content.
 pub(super) type CopiedFile = (Vec<u8>, Vec<u8>);
 
 /// Files and links of one tree.
@@ -25,7 +26,7 @@ pub(super) struct GitTree<'a> {
     limits: &'a InstallLimits,
 }
 
-/// The reason for which a link is omitted.
+/// Reason for which a link is omitted.
 #[derive(Debug, PartialEq, Eq)]
 enum Omitted {
     Leaves,
@@ -47,12 +48,7 @@ impl<'a> GitTree<'a> {
         self.links.insert(parts(path), target);
     }
 
-    /// Lists the copies that replace links, and remarks about omitted links.
-    ///
-    /// # Errors
-    ///
-    /// Fails with `IN_LINK` for a link that leaves the repository, and with `IN_SIZE` when the copies exceed the limits of a
-    /// package.
+    /// Lists the copies that replace links, and warnings about omitted links.
     pub(super) fn copies(&self) -> Result<(Vec<CopiedFile>, Vec<String>)> {
         let mut copies = Vec::new();
         let mut remarks = Vec::new();
@@ -83,7 +79,7 @@ impl<'a> GitTree<'a> {
         Ok((copies, remarks))
     }
 
-    /// Returns the files that a link stands for, by their paths below it; the path is empty when it names a file.
+    /// Returns the files that a link leads to, by their paths below the link; the path is empty if the link leads to a file.
     fn copy(
         &self,
         link: &Parts,
@@ -115,7 +111,7 @@ impl<'a> GitTree<'a> {
                 Ok(copied) => found.extend(
                     copied.into_iter().map(|(rest, bytes)| (below.iter().cloned().chain(rest).collect(), bytes)),
                 ),
-                // Each of these links has its own warning.
+                // Each of these links gets its own warning.
                 Err(Omitted::NamesNothing | Omitted::Circle) => {}
                 Err(refused) => return Err(refused),
             }
@@ -175,7 +171,7 @@ fn shown(path: &[u8]) -> String {
     printable(&String::from_utf8_lossy(path))
 }
 
-/// Limits the copies: links to folders with links would double them at each level.
+/// Limits the copies, because links to folders with links would double them at each level.
 struct CopyBudget {
     entries: usize,
     bytes: usize,
@@ -236,7 +232,7 @@ mod tests {
                 "z <- x/y",
             ]
         );
-        // Through another link: `..` is the parent of the link's target.
+        // `..` after another link is the parent of that link's target.
         assert_eq!(copied(&["a/b/f", "a/g"], &[("l", "a/b"), ("m", "l/../g")])[1..], ["m <- a/g"]);
     }
 
@@ -249,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nothing_or_around_itself_is_left_out_with_a_remark() {
+    fn a_dangling_or_circular_link_is_skipped_with_a_warning() {
         let (copied, remarks) = copies(
             &["a/f"],
             &[
@@ -268,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_folders_of_links_come_to_an_end() {
+    fn copies_of_links_to_folders_of_links_are_limited() {
         let names: Vec<(String, String)> = (0..12).map(|n| (format!("d{n}/x"), format!("../d{}", n + 1))).collect();
         let more: Vec<(String, String)> = (0..12).map(|n| (format!("d{n}/y"), format!("../d{}", n + 1))).collect();
         let links: Vec<(&str, &str)> =

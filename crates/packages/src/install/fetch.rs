@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Concurrent downloads.
+/// Number of concurrent downloads.
 const PARALLEL_DOWNLOADS: usize = 6;
 
 /// Tarballs of one install, by path.
@@ -63,7 +63,7 @@ impl Plan {
         Ok(Self(wanted.collect::<Result<_>>()?))
     }
 
-    /// Returns the topmost folders that it writes to: `node_modules/a`, `member/node_modules/@s/b`.
+    /// Returns the topmost folders that the plan writes to: `node_modules/a`, `member/node_modules/@s/b`.
     pub(super) fn tops(&self) -> BTreeSet<String> {
         let top = |path: &str| {
             let (before, rest) = path.split_once("node_modules/")?;
@@ -130,7 +130,7 @@ impl Installer {
         Ok(Download { wanted, subject, sha512, files })
     }
 
-    /// Fetches into a new staging folder. `root` is the package itself, when it comes from elsewhere than a registry.
+    /// Fetches into a new staging folder. `root` is the package itself if it does not come from a registry.
     pub(super) async fn fetch(
         &self,
         store: &PackageStore,
@@ -191,7 +191,7 @@ impl Installer {
             warnings.extend(not_run(&subject, &found, &files, false));
             let unpacking = disk.step(&format!("unpack {subject}"));
             unpacking.map_err(|error| PackageError::io("unpack into it", &folder, error))?;
-            // Paths are sorted, so the folder that contains a dependency is written before it.
+            // Paths are sorted, so the folder that contains a dependency is written first.
             write_below(&folder, &dir, &wanted.path, &files)?;
             add_to(&mut tree, &wanted.path, &files.digest());
             let locked = LockedPackage {
@@ -253,7 +253,7 @@ struct Download<'a> {
     files: Unpacked,
 }
 
-/// Checks that the tarball is the requested package and bundles only declared dependencies.
+/// Checks that the tarball is the requested package, and that it bundles only declared dependencies.
 fn check_package(wanted: &PlannedTarball, subject: &str, files: &Unpacked) -> Result<Manifest> {
     let refuse = |why: String| PackageError::new(InstallCode::Manifest, subject, why);
     let bytes = files.get("package.json").ok_or_else(|| refuse("there is no package.json in it".to_owned()))?;
@@ -264,7 +264,7 @@ fn check_package(wanted: &PlannedTarball, subject: &str, files: &Unpacked) -> Re
     Ok(manifest)
 }
 
-/// Checks that a package bundles only declared dependencies, and none that the host supplies.
+/// Checks that a package bundles only declared dependencies, and no dependency that the host supplies.
 fn check_bundled(manifest: &Manifest, subject: &str, files: &Unpacked) -> Result<()> {
     let refuse = |why: String| PackageError::new(InstallCode::Manifest, subject, why);
     for (path, _) in files.files() {

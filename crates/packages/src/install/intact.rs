@@ -14,12 +14,12 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Most files of one package and its dependencies that are compared.
+/// Maximum number of files of one package and its dependencies that are compared.
 const MAX_FILES: usize = 200_000;
 
 impl Installer {
-    /// Builds a package again in place, if settings list this source and each of its files matches the lock file; `None` when
-    /// something differs.
+    /// Builds a package again in place, if settings list this source and each of its files matches the lock file; returns `None`
+    /// if something differs.
     pub(super) fn keep_in_place(
         &self,
         (store, scope): (&PackageStore, InstallScope),
@@ -70,10 +70,10 @@ impl Installer {
     }
 }
 
-/// Computes the digest of a package on disk with its dependencies, as in the lock file; `None` when it contains anything but
-/// files and folders.
+/// Computes the digest of a package on disk with its dependencies, as in the lock file; returns `None` if it contains anything
+/// but files and folders.
 fn tree_of(place: &Path, locked: &Locked, largest: u64) -> Option<String> {
-    // Files by package path, then by path in the package.
+    // Files by the path of their package, then by path in the package.
     let mut packages: BTreeMap<&str, BTreeMap<String, PathBuf>> =
         locked.packages.keys().map(|place| (place.as_str(), BTreeMap::new())).collect();
     let mut folders = vec![(place.to_owned(), String::new())];

@@ -1,4 +1,5 @@
-//! Installing a file or folder: built where it is with its own dependencies, listed relative to the settings, never copied.
+//! Installs a file or folder: builds it in place with its own dependencies, and lists it relative to the settings; it is never
+//! copied.
 
 use super::own_modules::Filled;
 use super::{BuildInput, Installed, Installer};

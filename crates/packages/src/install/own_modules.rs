@@ -1,4 +1,4 @@
-//! Installs the dependencies of a local folder into its own `node_modules`, like `npm install` in it.
+//! Installs the dependencies of a local folder into its own `node_modules`, like `npm install` in that folder.
 //!
 //! A folder is used in place, so its dependencies have to be installed there. Only packages that Node would not find are fetched;
 //! existing ones stay. Dependencies that are not on a registry are left to the user, with a warning.
@@ -18,7 +18,7 @@ use pijs_durable::read_regular;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Longest manifest of a member that is read.
+/// Maximum size of a member's manifest that is read, in bytes.
 const MAX_MANIFEST_BYTES: u64 = 4 << 20;
 
 /// Result of installing the dependencies of a folder.
@@ -30,8 +30,8 @@ pub(super) struct Filled {
 }
 
 impl Installer {
-    /// Fetches dependencies in the manifests of a folder that Node would not find. A failure is a warning; the build reports what
-    /// is missing.
+    /// Fetches dependencies in the manifests of a folder that Node would not find. A failure is only a warning; the build reports
+    /// missing dependencies.
     pub(super) async fn fill_folder(&self, folder: &Path, manifest: &Manifest) -> Filled {
         let label = format!("path:{}", folder.display());
         let mut warnings = Vec::new();
@@ -72,7 +72,7 @@ impl Installer {
             let at = at.to_owned();
             move |error| PackageError::io(what, &at, error).help("run npm install in the folder")
         };
-        // No link in the folder is followed: its `node_modules` may link to another project.
+        // No link in the folder is followed, because its `node_modules` may link to another project.
         let disk = self.disk.beneath(&[folder.to_owned()]).map_err(failed("open it", folder))?;
         let modules = folder.join("node_modules");
         disk.create_dirs(&modules).map_err(failed("create it", &modules))?;
@@ -102,7 +102,7 @@ impl Installer {
     }
 }
 
-/// Finds the dependencies of a folder and its members that Node would not find; `None` when nothing is missing.
+/// Finds the dependencies of a folder and its members that Node would not find; returns `None` if nothing is missing.
 fn wanted(
     folder: &Path,
     manifest: &Manifest,
@@ -123,7 +123,7 @@ fn wanted(
     any.then_some((root, members))
 }
 
-/// Drops dependencies that are installed, and with a warning those that are on no registry.
+/// Drops dependencies that are installed, and, with a warning, dependencies that are on no registry.
 fn keep_missing(
     info: &mut VersionInfo,
     at: &Path,
@@ -131,7 +131,7 @@ fn keep_missing(
     label: &str,
     warnings: &mut Vec<String>,
 ) {
-    // npm installs peers of the root here only; the host or a folder above provides those that are listed.
+    // npm installs peers of the root here only; listed peers are provided by the host or by a folder above.
     info.peer_dependencies.clear();
     let is_missing = |name: &str| {
         let host = PackageName::parse(name).is_ok_and(|name| name.is_host_supplied());
@@ -149,7 +149,7 @@ fn keep_missing(
         }
         missing && is_of_registry
     });
-    // A missing optional dependency was omitted when the others were installed.
+    // If the other dependencies are installed, a missing optional one was omitted on purpose.
     let untouched = !at.join("node_modules").is_dir();
     info.optional_dependencies.retain(|name, _| untouched && is_missing(name));
 }

@@ -52,15 +52,15 @@ impl Installer {
         let root = root(&git, checkout)?;
         let staged = self.fetch(&store, &git.identity(), Some(root), &plan).await?;
         if staged.tree != locked.tree && guard!(LockTree) {
-            let why = "its files are not those of the lock file";
+            let why = "its files differ from those in the lock file";
             return Err(PackageError::new(InstallCode::Integrity, git.identity(), why)
                 .help("install it again by name to lock what the repository has now"));
         }
         self.finish((&store, scope), &PackageSource::Git(git), staged, Vec::new(), &|_| Ok(())).await
     }
 
-    /// Fetches a repository into staging, which extensions cannot write to. They can write to a folder for temporary files, and
-    /// so could change the programs that git runs there.
+    /// Fetches a repository into staging, where extensions cannot write. In a folder for temporary files they could change the
+    /// programs that git runs there.
     async fn checkout(&self, store: &PackageStore, git: &GitSource, commit: Option<&str>) -> Result<Checkout> {
         if !guard!(GitFolder) {
             let failed = |error| PackageError::io("create a folder in it", &std::env::temp_dir(), error);
@@ -71,8 +71,8 @@ impl Installer {
         self.git.fetch(git, commit, &self.limits, staging.path()).await
     }
 
-    /// Refuses a repository whose path is below, or above, that of another one. As in pi its folder would lie in the other's:
-    /// replacing one would remove the other, and files of one could pass for the other's.
+    /// Refuses a repository whose path is below, or above, the path of another one. As in pi its folder would be inside the
+    /// other's folder: replacing one would remove the other, and files of one could pass for files of the other.
     pub(super) fn check_nested(&self, store: &PackageStore, git: &GitSource) -> Result<()> {
         let place = git.place();
         for other in self.repositories(store)? {
@@ -80,14 +80,16 @@ impl Installer {
             let why = if beside == place || !guard!(PackagesNested) {
                 continue;
             } else if place.starts_with(&beside) {
-                format!("its folder would lie in the one of {}", other.identity())
+                format!("its folder would be inside the folder of {}", other.identity())
             } else if beside.starts_with(&place) {
-                format!("the folder of {} lies where its own would be", other.identity())
+                format!("the folder of {} would be inside its own folder", other.identity())
             } else {
                 continue;
             };
-            return Err(PackageError::new(InstallCode::Source, git.identity(), why)
-                .help(format!("remove {} first, or have one for you and one for the project (-l)", other.identity())));
+            return Err(PackageError::new(InstallCode::Source, git.identity(), why).help(format!(
+                "remove {} first, or install one for you and one for the project (-l)",
+                other.identity()
+            )));
         }
         Ok(())
     }
@@ -101,7 +103,7 @@ impl Installer {
             .find(|other| other.place() != place && other.place().starts_with(&place) && guard!(PackagesNested));
         match inner {
             Some(inner) => {
-                let why = format!("the folder of {} lies in its own", inner.identity());
+                let why = format!("the folder of {} is inside its own folder", inner.identity());
                 Err(PackageError::new(InstallCode::Source, git.identity(), why)
                     .help(format!("remove {} first", inner.identity())))
             }
@@ -109,7 +111,7 @@ impl Installer {
         }
     }
 
-    /// Lists the repositories of a scope, by settings and lock file.
+    /// Lists the repositories of a scope, from settings and lock file.
     fn repositories(&self, store: &PackageStore) -> Result<Vec<GitSource>> {
         let locked = LockFile::read(store.files(), store.root())?.packages.into_keys();
         let listed =
@@ -133,7 +135,7 @@ impl Installer {
     }
 }
 
-/// Returns whether a locked package is the ref that a source names, however its address is spelled.
+/// Returns whether a locked package is the ref that a source names, in whatever form its address is written.
 fn is_state_of(locked: &Locked, git: &GitSource) -> bool {
     GitSource::parse(&locked.source).is_some_and(|known| known.is_ok_and(|known| known.is_same_state(git)))
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The folders of one test, removed on drop.
+/// Folders of one test, removed on drop.
 pub(crate) struct Home {
     folder: tempfile::TempDir,
 }
