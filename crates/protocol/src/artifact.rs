@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// The only value of [`ArtifactMetadata::schema`].
 pub const ARTIFACT_SCHEMA: &str = "pi.ext.artifact.v1";
 
-/// Metadata beside `extension.artifact`. Reproducible: nothing in it depends on the machine.
+/// Metadata next to `extension.artifact`. It is reproducible: nothing in it depends on the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArtifactMetadata {
     /// `pi.ext.artifact.v1`.
@@ -28,7 +28,7 @@ pub struct ArtifactMetadata {
     /// Every source, and every manifest that affected the resolution of an import: path inside the package (or
     /// `dep:NAME@VERSION/PATH`) to `sha256:HEX`.
     pub inputs: BTreeMap<String, String>,
-    /// Capabilities that the scan found, with their literal scopes.
+    /// Capabilities that the scan found, with literal scopes.
     pub capabilities: CapabilityManifest,
     /// Tools and commands that the scan found.
     #[serde(default, skip_serializing_if = "Offers::is_empty")]
@@ -71,13 +71,13 @@ pub struct Offers {
     /// Slash commands: name to description.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub commands: BTreeMap<String, String>,
-    /// Whether the code registers others, whose names are computed at run time.
+    /// Whether the code registers more of them under names that are computed at run time.
     #[serde(default)]
     pub more: bool,
 }
 
 impl Offers {
-    /// Returns whether nothing was found.
+    /// Returns whether the scan found no tools and commands.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -90,7 +90,7 @@ impl Offers {
     }
 }
 
-/// Identifies an engine build. An engine loads bytecode of its own build only.
+/// Identifies an engine build. An engine loads only bytecode of the same build.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct EngineBuild {
     /// `quickjs-ng`.
@@ -136,10 +136,10 @@ pub struct Finding {
     pub column: u32,
     /// Description of the finding.
     pub message: String,
-    /// How to resolve it.
+    /// Instruction for resolving the finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// Whether it prevents the extension from loading, because the code always throws.
+    /// Whether the finding prevents the extension from loading, because the code always throws.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends_load: bool,
 }

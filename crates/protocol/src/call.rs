@@ -1,8 +1,8 @@
 //! Typed hostcalls: an enum for each method, a variant for each op, and the parameters as its fields.
 //!
 //! [`TypedCall::read`] is the one place that reads parameters. The capability is derived from the enum and the connector matches
-//! on it, so the compiler finds an op that one of them forgets. [`hostcalls!`] declares the enums; names of ops and parameters
-//! stand nowhere else. Parameters that no op declares are ignored.
+//! on it, so the compiler reports an op that one of them does not handle. [`hostcalls!`] declares the enums; names of ops and
+//! parameters appear nowhere else. Parameters that the op does not declare are ignored.
 //!
 //! | module | contents |
 //! |---|---|
@@ -41,8 +41,11 @@ use serde_json::{Map, Value};
 
 /// Declares the ops of one method and their parameters.
 ///
-/// `"copyFile" => CopyFile { from: String, exclusive: bool }`; a parameter whose name on the wire is not that of the field says
-/// it: `atime_ms as "atimeMs": f64`. The op `""` is the one without a name.
+/// CopyFile { from: String, exclusive: bool }`; a parameter whose name on the wire is not that of the field says it: `atime_ms as
+/// "atimeMs": f64`. The op `""` is the one without a name. => `"copyFile" => CopyFile { from: String, exclusive: bool }` declares
+/// an op. A parameter whose name on the wire differs from the field states it: `atime_ms as "atimeMs": f64`. The op `""` has no
+/// name. => CopyFile { from: String, exclusive: bool }`; a parameter whose name on the wire is not that of the field says it:
+/// `atime_ms as "atimeMs": f64`. The op `""` is the one without a name.
 macro_rules! hostcalls {
     ($(#[$doc:meta])* $name:ident = $method:literal {
         $($(#[$op_doc:meta])* $op:literal => $variant:ident { $($field:ident $(as $key:literal)? : $type:ty),* $(,)? }),* $(,)?
@@ -53,17 +56,17 @@ macro_rules! hostcalls {
         pub enum $name { $($(#[$op_doc])* $variant { $($field: $type),* }),* }
 
         impl $name {
-            /// The method.
+            /// Name of the method.
             pub const METHOD: &'static str = $method;
-            /// The names of all ops, in the order of the variants.
+            /// Names of all ops, in the order of the variants.
             pub const OPS: &'static [&'static str] = &[$($op),*];
 
-            /// Returns the name of the op; empty for the one without a name.
+            /// Returns the name of the op; empty for the op without a name.
             pub fn op(&self) -> &'static str {
                 match self { $(Self::$variant { .. } => $op),* }
             }
 
-            /// Reads op and parameters.
+            /// Reads the op and its parameters.
             pub fn read(reader: &mut $crate::call::CallReader<'_>) -> Result<Self, $crate::HostcallError> {
                 let op = reader.op(Self::OPS.contains(&""))?;
                 match op.as_str() {
@@ -85,7 +88,7 @@ macro_rules! hostcalls {
     };
 }
 
-/// The name of a parameter on the wire.
+/// Returns the name of a parameter on the wire.
 macro_rules! key {
     ($field:ident) => {
         stringify!($field)
@@ -138,7 +141,7 @@ impl TypedCall {
         ]
     }
 
-    /// Reads the parameters of a call, and takes them and its attachments. Those of an untyped method are left as they are.
+    /// Reads the parameters of a call, and takes the parameters and attachments. For an untyped method both are left unchanged.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The canonical form of a call, over which `params_hash` is computed: the RFC 8785 JSON of `{"method", "params"}`.
+//! Writes the canonical form of a call, over which `params_hash` is computed: the RFC 8785 JSON of `{"method", "params"}`.
 //!
 //! Attachments are written as `{"$sha256": HEX, "len": n}` in place of `{"$bytes": i}`, so the hash covers their content. Members
 //! are sorted by UTF-16 units, and numbers are written as ECMAScript writes doubles; integers beyond 2^53 are rounded to a
@@ -59,7 +59,7 @@ fn value(value: &Value, attachments: &[Vec<u8>], out: &mut Vec<u8>) {
 }
 
 fn object(members: &Map<String, Value>, attachments: &[Vec<u8>], out: &mut Vec<u8>) {
-    /// Members that are sorted without an allocation; most objects have fewer.
+    /// Number of members that are sorted without an allocation; most objects have fewer.
     const INLINE_MEMBERS: usize = 8;
     let (mut few, mut many) = ([None; INLINE_MEMBERS], Vec::new());
     let sorted = match few.get_mut(..members.len()) {
@@ -110,7 +110,7 @@ fn number(n: &Number, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a JSON string: RFC 8785 escapes what JSON requires and nothing else, as serde_json does.
+/// Appends a JSON string. As in RFC 8785, only the characters that JSON requires are escaped; serde_json does the same.
 pub fn string(text: &str, out: &mut Vec<u8>) {
     if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
         out.push(b'"');

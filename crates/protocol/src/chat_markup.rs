@@ -1,9 +1,9 @@
 //! Neutralises chat-template markers and terminal controls in text that an extension puts into a system message.
 //!
-//! Local models are served with templates that write roles as text: `<|im_start|>system`, `[INST]`, `<start_of_turn>`.
-//! A message that holds such a marker can end its own role and begin another. [`neutralise`] finds markers in the text as
-//! a tokenizer may read it (without invisible characters, full-width forms as ASCII, in any case) and puts their names in
-//! parentheses; all other text stays as it is.
+//! Local models are served with templates that write roles as text: `<|im_start|>system`, `[INST]`, `<start_of_turn>`. A message
+//! that contains such a marker can end its own role and begin another. [`neutralise`] finds markers in the text as a tokenizer
+//! may read it (without invisible characters, full-width forms as ASCII, in any case) and puts their names in parentheses; all
+//! other text is unchanged.
 //!
 //! ```
 //! # use pijs_protocol::chat_markup::neutralise;
@@ -14,7 +14,7 @@
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Longest name between `<|` and `|>`, in characters.
+/// Maximum length of a name between `<|` and `|>`, in characters.
 const MAX_NAME_CHARS: usize = 64;
 
 /// Complete markers, in lower case.
@@ -52,7 +52,7 @@ const TURNS: &[&str] = &["human:", "assistant:"];
 /// Names that begin a turn as a heading: `### Instruction:`.
 const HEADINGS: &[&str] = &["instruction:", "response:", "input:", "human:", "assistant:", "system:", "user:"];
 
-/// Tags of injected text for providers without system messages in the middle of a conversation.
+/// Tags around injected text, for providers without system messages in the middle of a conversation.
 const REMINDER: &[&str] = &["<system-reminder>", "</system-reminder>"];
 
 /// Returns the text without control characters, and with the markers of chat templates in parentheses.
@@ -120,7 +120,7 @@ fn without_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Skips parameters and final byte of a control sequence.
+/// Skips the parameters and the final byte of a control sequence.
 fn skip_control_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     while rest.next_if(|c| matches!(c, ' '..='?')).is_some() {}
     rest.next_if(|c| matches!(c, '@'..='~'));
@@ -130,12 +130,12 @@ fn skip_control_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
 #[derive(Clone, Copy)]
 struct TokenizerChar {
     as_char: char,
-    /// Its byte offset in the text.
+    /// Byte offset of the character in the text.
     at: usize,
     end: usize,
 }
 
-/// Replaces all markers; `None` when there is none.
+/// Replaces all markers; returns `None` if there are none.
 fn replace_markers(text: &str, further: &[&str]) -> Option<String> {
     let read: Vec<TokenizerChar> = text
         .char_indices()
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_between_characters() {
+    fn a_text_is_truncated_between_characters() {
         assert_eq!(cut("aä", 2), "a");
         assert_eq!(cut("aä", 3), "aä");
     }

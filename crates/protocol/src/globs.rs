@@ -1,14 +1,14 @@
 //! Bounds glob patterns before they are compiled.
 //!
 //! The glob library recurses for each nested brace, and panics when the compiled pattern is larger than its engine allows.
-//! Patterns come from models, packages and the ignore files of a cloned folder: all of them are checked here first.
+//! Patterns come from models, packages and the ignore files of a cloned folder, so all of them are checked here first.
 
 use crate::guard;
 
-/// Longest pattern in bytes: about the longest path.
+/// Maximum length of a pattern in bytes; about the maximum length of a path.
 pub const LONGEST: usize = 4096;
 
-/// Maximum of alternatives (`{a,b}`) in a pattern, which bounds their nesting.
+/// Maximum number of alternatives (`{a,b}`) in a pattern, which also bounds their nesting.
 pub const MAX_BRACES: usize = 64;
 
 /// Returns whether a pattern is short and simple enough to be compiled.
@@ -22,7 +22,7 @@ pub fn fits(pattern: &str) -> bool {
     fits || !guard!(GlobBounds)
 }
 
-/// Describes the limits for an error message, to follow *is* or a colon.
+/// Describes the limits for an error message; the text continues *is* or a colon.
 pub fn problem() -> String {
     format!("longer than {LONGEST} bytes, or with more than {MAX_BRACES} alternatives in braces")
 }

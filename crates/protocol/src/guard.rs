@@ -1,8 +1,8 @@
 //! Guards: named security checks that tests can disable to show that they are needed.
 //!
-//! A security check that no test depends on may be removed unnoticed. Every check that an attack case relies on evaluates
-//! `guard!(Name)`, which marks its condition as a security condition; the attack suite runs each case twice, with the guard up
-//! and with it down, and the second run must fail. [`Guard`] lists them all.
+//! A security check that no test depends on could be removed unnoticed. Every check that an attack case relies on evaluates
+//! `guard!(Name)`, which marks its condition as a security condition. The attack suite runs each case twice, with the guard up
+//! and with the guard down, and the second run must fail. [`Guard`] lists all guards.
 //!
 //! Without the feature `guard-switches` the macro is a constant and is compiled out. Only the package `pijs-tests` enables the
 //! feature (`cargo xtask deps` refuses it anywhere else), so no shipped binary has switches.
@@ -11,11 +11,11 @@ mod list;
 
 pub use list::Guard;
 
-/// Environment variable with the names of the guards that are down, separated by commas; read once per process, and only with the
+/// Environment variable with the names of the guards that are down, separated by commas. Read once per process, and only with the
 /// feature.
 pub const VARIABLE: &str = "PIJS_GUARDS_DOWN";
 
-/// Whether this build has switches; other test-only hooks check it.
+/// Whether this build has switches. Other test-only hooks check this, too.
 pub const SWITCHES: bool = cfg!(feature = "guard-switches");
 
 /// Returns whether a guard is up, by its name in [`Guard`]: `if leads_out(path) && guard!(FsBeneath) { refuse }`.
@@ -49,7 +49,7 @@ macro_rules! guards {
                 }
             }
 
-            /// Returns the name of the variant, as it stands in the source.
+            /// Returns the name of the variant in the source.
             #[must_use]
             pub const fn variant(self) -> &'static str {
                 match self {
@@ -62,7 +62,7 @@ macro_rules! guards {
 use guards;
 
 impl Guard {
-    /// Returns whether the guard is up: always, in a build without switches.
+    /// Returns whether the guard is up: always true in a build without switches.
     #[cfg(not(feature = "guard-switches"))]
     #[inline(always)]
     #[must_use]
@@ -70,7 +70,7 @@ impl Guard {
         true
     }
 
-    /// Returns whether the guard is up: unless [`VARIABLE`] names it.
+    /// Returns whether the guard is up: true unless [`VARIABLE`] names it.
     #[cfg(feature = "guard-switches")]
     #[must_use]
     pub fn is_up(self) -> bool {
@@ -78,14 +78,14 @@ impl Guard {
     }
 }
 
-/// Returns the guards that are down in this process; none in a build without switches.
+/// Returns the guards that are down in this process; empty in a build without switches.
 #[cfg(not(feature = "guard-switches"))]
 #[must_use]
 pub const fn down() -> &'static [String] {
     &[]
 }
 
-/// Returns the guards that are down in this process; none in a build without switches.
+/// Returns the guards that are down in this process; empty in a build without switches.
 #[cfg(feature = "guard-switches")]
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "a test's switches come by a variable")]

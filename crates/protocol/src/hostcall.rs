@@ -1,7 +1,7 @@
 //! The hostcall ABI (`docs/spec/hostcalls.md`).
 //!
 //! Hostcalls are the only way for an extension to have external effects. The realm states the capability that it expects; the
-//! core derives the required one from method and params, and refuses a difference with `invalid_request`.
+//! core derives the required capability from method and params, and refuses a difference with `invalid_request`.
 
 use crate::ids::{CallId, string_id};
 use schemars::JsonSchema;
@@ -13,8 +13,8 @@ use std::fmt;
 string_id! {
     /// A key of policy and grants: `read`, `exec`, `session.inject`, ...
     ///
-    /// An open vocabulary: an unknown tool requires the capability `tool`,
-    /// and the table in `pijs-hostcall` is the list of those that can be derived.
+    /// The vocabulary is open: an unknown tool requires the capability `tool`, and the table in `pijs-hostcall` lists all
+    /// capabilities that can be derived.
     Capability
 }
 string_id! {
@@ -27,7 +27,7 @@ string_id! {
 pub struct HostCall {
     /// Correlates this request with its results.
     pub call_id: CallId,
-    /// The capability that the caller expects; compared with the derived one, never trusted.
+    /// Capability that the caller expects; compared with the derived capability, never trusted.
     pub capability: Capability,
     /// Connector: `fs`, `exec`, `http`, `env`, `session`, `ui`, `tool`, `log`, `module`.
     #[schemars(with = "String")]
@@ -37,7 +37,7 @@ pub struct HostCall {
     /// Wall-clock limit for the host operation, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Names the call for a later `cancel`.
+    /// Token that names the call for a later `cancel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_token: Option<String>,
     /// Free-form metadata for logs; decisions ignore it.
@@ -52,7 +52,7 @@ pub struct HostCall {
 /// `host_result.payload`: an answer, or one chunk of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostResult {
-    /// The call that this answers.
+    /// Id of the call that this answers.
     pub call_id: CallId,
     /// Method-specific result; `{}` on error. A byte value is `{"$bytes": i}`.
     pub output: Value,
@@ -104,7 +104,7 @@ impl HostResult {
 pub struct Chunk {
     /// Index of the chunk, from 0.
     pub index: u32,
-    /// Whether it is the last chunk.
+    /// Whether this is the last chunk.
     pub is_last: bool,
     /// Reserved for flow-control hints.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// Position in the total order of one realm's loop.
 ///
-/// Every enqueued macrotask and every timer gets the next one (invariant I5).
+/// Every enqueued macrotask and every timer gets the next number (invariant I5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
@@ -19,7 +19,7 @@ pub struct TimerId(pub u32);
 
 /// A function that stays in its realm: a handler, a tool's `execute`, a callback.
 ///
-/// Handles are issued in registration order and never re-used during a realm's life.
+/// Handles are issued in registration order and are never reused during a realm's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Handle(pub u32);
@@ -29,7 +29,7 @@ pub struct Handle(pub u32);
 #[serde(transparent)]
 pub struct EntryIndex(pub u32);
 
-/// Defines an id of text that is cheap to clone: short text is stored inline, longer text is shared.
+/// Defines a text id that is cheap to clone: short text is stored inline, longer text is shared.
 macro_rules! string_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

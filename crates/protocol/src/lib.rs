@@ -6,7 +6,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`ids`] | newtypes for numbers and strings that name something |
+//! | [`ids`] | newtypes for ids |
 //! | [`message`] | messages of the protocol, version 1 (`docs/spec/protocol.md`) |
 //! | [`number`] | fractions that survive serde's buffering |
 //! | [`registration`] | registrations of an extension: tools, commands, handlers, flags |

@@ -20,12 +20,12 @@ pub struct LogEntry {
     pub event: String,
     /// Message for the user.
     pub message: String,
-    /// Ids for joining lines.
+    /// Ids that relate lines to each other.
     pub correlation: Correlation,
-    /// Emitter of the line.
+    /// Component that wrote the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// Event-specific; the ledger keeps its hash chain under `chain`.
+    /// Event-specific data; the ledger stores its hash chain under `chain`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub data: Map<String, Value>,
 }
@@ -41,12 +41,12 @@ pub enum Level {
     Error,
 }
 
-/// Ids for joining lines; the most specific known one is set.
+/// Ids that relate lines to each other; the most specific known id is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "each is the id that its name says")]
 pub struct Correlation {
     pub extension_id: String,
-    /// `session:<id>` at run time, the scenario's name under a harness.
+    /// `session:<id>` at run time, the scenario's name under a test harness.
     pub scenario_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
@@ -75,10 +75,10 @@ pub struct Correlation {
 pub struct Source {
     /// Component of the system.
     pub component: Component,
-    /// Host name, where known.
+    /// Host name, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Process id, where known.
+    /// Process id, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
 }

@@ -9,7 +9,7 @@ pub const CAPABILITY_SCHEMA: &str = "pi.ext.cap.v1";
 
 /// The capabilities that a package requests, under `pi.capabilities` in `package.json` or in `extension.json`.
 ///
-/// It is a request, never a grant.
+/// The manifest is a request, never a grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CapabilityManifest {
     /// `pi.ext.cap.v1`.
@@ -23,18 +23,18 @@ pub struct CapabilityManifest {
 pub struct CapabilityRequest {
     /// Capability key.
     pub capability: Capability,
-    /// Connector methods that may use it; absent means any that derive to it.
+    /// Connector methods that may use the capability; absent means any method that derives to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub methods: Option<Vec<String>>,
-    /// Scope of the request. Absent means any, and prompts say so; present but empty grants nothing.
+    /// Scope of the request. Absent means no restriction, and prompts state that; present but empty grants nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
 }
 
-/// Limits a capability. A missing list does not restrict; an empty one allows nothing.
+/// Limits a capability. A missing list does not restrict; an empty list allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scope {
-    /// Glob patterns; relative ones start at the project root.
+    /// Glob patterns; relative patterns start at the project root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paths: Option<Vec<String>>,
     /// Host names; a leading `*.` matches sub-domains; a port is explicit (`host:8080`).

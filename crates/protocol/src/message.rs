@@ -52,31 +52,31 @@ pub enum Message {
     EventResult(EventResult),
     /// Host to realm: call a function of the realm.
     Callback(Callback),
-    /// Realm to host: an update before the result.
+    /// Realm to host: an update of a callback before its result.
     CallbackUpdate(CallbackUpdate),
-    /// Realm to host: its result or error.
+    /// Realm to host: the result or the error of a callback.
     CallbackResult(CallbackResult),
-    /// Host to realm: other realms have replaced it. Running code may finish; `pi` and contexts no longer work.
+    /// Host to realm: other realms have replaced this one. Running code may finish; `pi` and contexts no longer work.
     Retired {},
-    /// Realm to host: a request.
+    /// Realm to host: a hostcall.
     HostCall(HostCall),
     /// Realm to host: cancel a call whose answer is no longer needed; idempotent.
     HostCallCancel {
         /// The call to cancel.
         call_id: CallId,
     },
-    /// Host to realm: an answer or a chunk of it.
+    /// Host to realm: the answer to a hostcall, or a chunk of it.
     HostResult(HostResult),
-    /// Realm to host: a `stream_text` handler threw or returned an invalid value; it counts as *continue* and the later handlers
-    /// were called. A strike.
+    /// Realm to host: a `stream_text` handler threw or returned an invalid value. This counts as *continue* and as a strike;
+    /// later handlers were called.
     StreamFault {
         /// The handler.
         handler: Handle,
-        /// The exception; absent when its promise waits for I/O, which is no strike.
+        /// The exception; absent if the handler's promise waits for I/O, which is not a strike.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<ErrorReport>,
     },
-    /// Host to realm: a `stream_text` handler has used up its strikes; do not call it again.
+    /// Host to realm: a `stream_text` handler has used up its strikes and must not be called again.
     HandlerMuted {
         /// The handler.
         handler: Handle,
@@ -88,9 +88,9 @@ pub enum Message {
     },
     /// Realm to host: arm a timer.
     TimerSet {
-        /// New id.
+        /// Id of the new timer.
         timer: TimerId,
-        /// Clamped to at least 0 by the loop.
+        /// Delay in milliseconds; the loop clamps it to at least 0.
         #[serde(deserialize_with = "crate::number::fraction")]
         delay_ms: f64,
         /// Whether the timer repeats.
@@ -98,19 +98,19 @@ pub enum Message {
     },
     /// Realm to host: disarm a timer.
     TimerClear {
-        /// The timer; unknown ones are ignored.
+        /// Id of the timer; an unknown id is ignored.
         timer: TimerId,
     },
     /// Host to realm: a timer is due.
     TimerFired {
-        /// The timer.
+        /// Id of the timer.
         timer: TimerId,
     },
     /// Realm to host: `pi.events.emit`, for the other realms.
     BusEmit(BusEvent),
     /// Host to realm: an emission of another realm.
     BusEvent(BusEvent),
-    /// Realm to host: console output and other records.
+    /// Realm to host: console output and other log records.
     Log(LogEntry),
     /// Realm to host: an unhandled error.
     Error(ErrorReport),
@@ -119,15 +119,15 @@ pub enum Message {
 /// `load.payload`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
-    /// The entry.
+    /// Index of the entry.
     pub entry: EntryIndex,
     /// Module specifier inside the artifact.
     pub module: String,
     /// Path shown in errors, inside the package or as the user gave it.
     pub path: String,
-    /// Extension of the entry.
+    /// Extension that the entry belongs to.
     pub extension: ExtensionId,
-    /// The package's folder, for the paths of its modules. Reading below it needs no consent.
+    /// Folder of the package, for the paths of its modules. Reading below it needs no consent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
 }
@@ -139,7 +139,7 @@ pub struct ToolCall {
     pub tool_call_id: String,
     /// Entry that registered the tool.
     pub entry: EntryIndex,
-    /// `execute`.
+    /// Handle of `execute`.
     pub handle: Handle,
     /// Tool name.
     pub name: String,
@@ -153,7 +153,7 @@ pub struct ToolCall {
 /// `tool_update.payload`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolUpdate {
-    /// The call.
+    /// Id of the tool call.
     pub tool_call_id: String,
     /// `{content, details}`.
     pub partial: Value,
@@ -162,13 +162,13 @@ pub struct ToolUpdate {
 /// `tool_result.payload`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
-    /// The call.
+    /// Id of the tool call.
     pub tool_call_id: String,
-    /// `{content, details, terminate?}` as the tool returned it; `null` when it threw.
+    /// `{content, details, terminate?}` as the tool returned it; `null` if the tool threw.
     pub output: Value,
     /// Whether the tool threw.
     pub is_error: bool,
-    /// The exception.
+    /// The exception; absent if the tool did not throw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,
 }
@@ -176,24 +176,24 @@ pub struct ToolResult {
 /// `slash_command.payload`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlashCommand {
-    /// Correlates the result.
+    /// Id that the result repeats.
     pub slash_command_id: String,
     /// Entry that registered the command.
     pub entry: EntryIndex,
-    /// `handler`.
+    /// Handle of `handler`.
     pub handle: Handle,
     /// Invocation name.
     pub name: String,
-    /// Everything after the space that follows the name, untrimmed.
+    /// Text after the single space that follows the name, untrimmed.
     pub args: String,
 }
 
 /// `slash_result.payload`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlashResult {
-    /// The command run.
+    /// Id of the command's call.
     pub slash_command_id: String,
-    /// The exception of the handler.
+    /// The exception of the handler; absent if the handler did not throw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,
 }
@@ -205,17 +205,17 @@ pub const START_EVENTS: [&str; 2] = ["session_start", "resources_discover"];
 /// combines their answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventHook {
-    /// Correlates the result.
+    /// Id that the result repeats.
     pub event_id: EventId,
     /// Entry that registered the handler.
     pub entry: EntryIndex,
-    /// The handler.
+    /// Handle of the handler.
     pub handle: Handle,
     /// Event name.
     pub event: String,
     /// The event object without `type`; a signal member is `{"$signal": n}`.
     pub payload: Map<String, Value>,
-    /// Top-level members that the handler may change in place; sent back only when they differ.
+    /// Top-level members that the handler may change in place; sent back only if they differ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mutable: Vec<String>,
 }
@@ -223,7 +223,7 @@ pub struct EventHook {
 /// `event_result.payload`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventResult {
-    /// The delivery.
+    /// Id of the delivery.
     pub event_id: EventId,
     /// Return value of the handler; absent for `undefined`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,7 +231,7 @@ pub struct EventResult {
     /// Mutable members that the handler changed in place.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub changed: Map<String, Value>,
-    /// The exception of the handler.
+    /// The exception of the handler; absent if the handler did not throw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,
 }
@@ -239,11 +239,11 @@ pub struct EventResult {
 /// `callback.payload`: a renderer, a completion function, a component method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Callback {
-    /// Correlates the result.
+    /// Id that the result repeats.
     pub callback_id: String,
-    /// Entry the function belongs to.
+    /// Entry that the function belongs to.
     pub entry: EntryIndex,
-    /// The function.
+    /// Handle of the function.
     pub handle: Handle,
     /// Arguments as JSON values.
     pub args: Vec<Value>,
@@ -252,21 +252,21 @@ pub struct Callback {
 /// `callback_update.payload`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallbackUpdate {
-    /// The call.
+    /// Id of the callback's call.
     pub callback_id: String,
-    /// The update.
+    /// Value of the update.
     pub value: Value,
 }
 
 /// `callback_result.payload`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallbackResult {
-    /// The call.
+    /// Id of the callback's call.
     pub callback_id: String,
     /// The return value; absent for `undefined`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
-    /// The exception.
+    /// The exception; absent if the function did not throw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,
 }
@@ -283,17 +283,17 @@ pub struct BusEvent {
 /// `error.payload`: an extension error with its TypeScript position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorReport {
-    /// Entry the code belongs to, where known.
+    /// Entry that the code belongs to, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<EntryIndex>,
-    /// `load`, the event name, `tool`, `command`, `timer`, `unhandled_rejection`, ...
+    /// Phase of the error: `load`, the event name, `tool`, `command`, `timer`, `unhandled_rejection`, ...
     pub phase: String,
-    /// Error class name, `TypeError`.
+    /// Class name of the error, such as `TypeError`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// First line of the thrown error; other thrown values as text.
+    /// First line of a thrown error; for other thrown values, their text.
     pub message: String,
-    /// Stack with bundle positions from the realm; the host replaces them by source positions.
+    /// Stack with bundle positions from the realm; the host replaces them with source positions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<String>,
     /// Innermost frame in the extension's own source, filled in by the host.

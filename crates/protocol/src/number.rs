@@ -1,8 +1,8 @@
 //! Deserializes fractions inside tagged and flattened types.
 //!
 //! serde buffers such a type before it knows the variant. When any crate of the program enables `serde_json/arbitrary_precision`
-//! (the linker in `extc` does), a fraction in that buffer is no longer an `f64`, and a plain field refuses it. Deserializing it
-//! as a [`serde_json::Number`] works either way.
+//! (the linker in `extc` does), a fraction in that buffer is not an `f64`, and a plain field refuses it. Deserializing the
+//! fraction as a [`serde_json::Number`] works either way.
 
 use serde::{Deserialize, Deserializer, de::Error};
 

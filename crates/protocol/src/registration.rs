@@ -1,4 +1,4 @@
-//! The registrations of an extension. Functions stay in the realm and are named by [`Handle`].
+//! Registrations of an extension. Functions stay in the realm and are referred to by [`Handle`].
 
 use crate::ids::{EntryIndex, Handle};
 use crate::manifest::CapabilityManifest;
@@ -9,25 +9,25 @@ use serde_json::Value;
 
 /// `register.payload`: registrations in call order.
 ///
-/// The first one of an entry answers its `load`; later ones come from code that runs afterwards.
+/// The first message of an entry answers its `load`; later messages come from code that runs afterwards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Register {
     /// The entry that registers.
     pub entry: EntryIndex,
-    /// Whether this answers `load`: the factory has finished.
+    /// Whether this message answers `load`: the factory has finished.
     #[serde(default)]
     pub ready: bool,
-    /// A flat list of names; superseded by `capability_manifest`.
+    /// Flat list of capability names; superseded by `capability_manifest`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// The package's declaration; the host compares it with the one in the package.
+    /// Declaration of the package; the host compares it with the declaration in the package's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability_manifest: Option<CapabilityManifest>,
-    /// In call order.
+    /// Registrations in call order.
     pub registrations: Vec<Registration>,
 }
 
-/// Longest name of a tool in bytes; models accept less.
+/// Maximum length of a tool's name in bytes; models accept less.
 pub const LONGEST_TOOL_NAME: usize = 128;
 
 /// Returns the problem of a tool name, if there is one.
@@ -43,7 +43,7 @@ pub fn tool_name_problem(name: &str) -> Option<String> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Registration {
-    /// A tool the model may call. The last of one name within an entry wins.
+    /// A tool that the model may call. If an entry registers a name twice, the last registration wins.
     Tool(ToolSpec),
     /// A slash command.
     Command(CommandSpec),
@@ -60,10 +60,10 @@ pub enum Registration {
     Shortcut {
         /// Key id as the extension wrote it.
         key: String,
-        /// For the key listing.
+        /// Description in the list of keys.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// Called with a context.
+        /// Handle of the function that is called with a context.
         handle: Handle,
     },
     /// Renders messages of one custom type.
@@ -82,41 +82,41 @@ pub enum Registration {
     },
     /// Changes Markdown before a terminal shows it.
     MarkdownTransformer {
-        /// `transform(markdown, context)`.
+        /// Handle of `transform(markdown, context)`.
         handle: Handle,
     },
     /// A model provider; function members are replaced by `{"$handle": n}`.
     Provider {
         /// Provider name.
         name: String,
-        /// Its configuration.
+        /// Configuration of the provider.
         config: Value,
-        /// Whether a key, or a replacement for one, was given.
+        /// Whether the configuration has a key, or a substitute for a key.
         #[serde(default)]
         configured: bool,
-        /// `credentials(model)`: key and headers of a request.
+        /// Handle of `credentials(model)`, which returns the key and the headers of a request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         credentials: Option<Handle>,
-        /// `stream(model, context, options, signal)`: a stream function; its events are updates.
+        /// Handle of `stream(model, context, options, signal)`, a stream function whose events are updates.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stream: Option<Handle>,
-        /// `reply(number, value)`: answers a pending update of `stream`.
+        /// Handle of `reply(number, value)`, which answers a pending update of `stream`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reply: Option<Handle>,
-        /// `account({op, stored})`: `log_in` and `renew` return credentials, `stored` reports the current ones.
+        /// Handle of `account({op, stored})`: `log_in` and `renew` return credentials, `stored` reports the current ones.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         account: Option<Handle>,
     },
-    /// An MCP server, with the configuration that an entry of `mcp.json` has.
+    /// An MCP server, with a configuration like an entry of `mcp.json`.
     McpServer {
-        /// Its name.
+        /// Name of the server.
         name: String,
-        /// Its configuration.
+        /// Configuration of the server.
         config: Value,
     },
     /// An MCP server was withdrawn.
     McpServerRemoved {
-        /// Its name.
+        /// Name of the server.
         name: String,
     },
     /// A provider was withdrawn.
@@ -129,9 +129,9 @@ pub enum Registration {
 /// A tool. Field meanings are pi's (`ToolDefinition`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolSpec {
-    /// Name the model uses.
+    /// Name for the model.
     pub name: String,
-    /// `execute`.
+    /// Handle of `execute`.
     pub handle: Handle,
     /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,13 +142,13 @@ pub struct ToolSpec {
     /// JSON Schema of the arguments, as `JSON.stringify` writes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Value>,
-    /// Whether typebox made the schema: arguments of the wrong type are converted first.
+    /// Whether typebox created the schema; arguments of the wrong type are then converted first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub converts: bool,
-    /// One line for the list of available tools.
+    /// One line in the prompt's list of available tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_snippet: Option<String>,
-    /// Bullets for the guidelines, while the tool is active.
+    /// Items of the prompt's guidelines while the tool is active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_guidelines: Option<Vec<String>>,
     /// `sequential` or `parallel`.
@@ -160,7 +160,7 @@ pub struct ToolSpec {
     /// Function members by name, `execute` included: `renderCall`, `renderResult`, `prepareArguments`.
     #[serde(default)]
     pub functions: Vec<NamedHandle>,
-    /// Sorted names of members that are unknown to pi.
+    /// Sorted names of members that pi does not know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_keys: Vec<String>,
 }
@@ -177,14 +177,14 @@ pub struct NamedHandle {
 /// A slash command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandSpec {
-    /// Without the slash.
+    /// Name without the slash.
     pub name: String,
-    /// For the command list.
+    /// Description in the list of commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// `handler(args, ctx)`.
+    /// Handle of `handler(args, ctx)`.
     pub handle: Handle,
-    /// `getArgumentCompletions(prefix)`.
+    /// Handle of `getArgumentCompletions(prefix)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completions: Option<Handle>,
 }
@@ -192,11 +192,11 @@ pub struct CommandSpec {
 /// An event handler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HandlerSpec {
-    /// Event name; an unknown one registers with a warning and never fires.
+    /// Event name; a handler of an unknown event is registered with a warning and never called.
     pub event: String,
-    /// `handler(event, ctx)`.
+    /// Handle of `handler(event, ctx)`.
     pub handle: Handle,
-    /// For `stream_text`: the sources that it receives.
+    /// For `stream_text`: the sources that the handler receives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<StreamSource>,
 }
@@ -204,15 +204,15 @@ pub struct HandlerSpec {
 /// A command line flag.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlagSpec {
-    /// Without the dashes.
+    /// Name without the dashes.
     pub name: String,
     /// `boolean` or `string`.
     #[serde(rename = "type")]
     pub flag_type: String,
-    /// Value without the flag on the command line.
+    /// Value if the command line does not set the flag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// For `--help`.
+    /// Description in `--help`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }

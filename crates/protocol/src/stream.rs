@@ -35,12 +35,12 @@ pub struct StreamDelta {
     pub attempt: u32,
     /// Source of the delta.
     pub source: StreamSource,
-    /// Distinguishes parallel streams of one source in an attempt (tool calls, text blocks
-    /// share 0): accumulated text is kept per `(source, stream)`.
+    /// Distinguishes parallel streams of one source in an attempt (tool calls; all text blocks have 0). Accumulated text is kept
+    /// per `(source, stream)`.
     pub stream: u32,
     /// The new text. Surrogate halves are joined before delivery.
     pub chunk: String,
-    /// Set when `source` is `tool`.
+    /// Name of the tool; set if `source` is `tool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
     /// Paths named so far by the tool's arguments.
@@ -53,7 +53,7 @@ pub struct StreamDelta {
 pub struct StreamVerdict {
     /// Entry of the package whose handler answered.
     pub entry: EntryIndex,
-    /// The handler.
+    /// Handle of the handler.
     pub handler: Handle,
     /// Content to inject before the retry; absent means that the run ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,12 +65,12 @@ pub struct StreamVerdict {
 pub struct Injection {
     /// The text.
     pub content: String,
-    /// Role; `system` by default.
+    /// Role of the message; `system` by default.
     #[serde(default)]
     pub role: InjectionRole,
 }
 
-/// Requested role of an injection. A provider without mid-conversation system messages gets a marked user message instead.
+/// Requested role of an injection. A provider without system messages in mid-conversation gets a marked user message instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InjectionRole {

@@ -1,8 +1,8 @@
 //! One turn of a realm: a [`Delivery`] in, a [`Yield`] out.
 //!
-//! While the realm runs it may make synchronous hostcalls; each is a `HostCall` that a [`SyncReply`] answers before anything
-//! else happens (depth 1). In a thread these are plain values; between processes they are frames: a length, a JSON head, raw
-//! attachments.
+//! While the realm runs it may make synchronous hostcalls; each is a `HostCall` that a [`SyncReply`] answers before anything else
+//! happens (depth 1). Within a thread all of these are plain values; between processes they are frames: a length, a JSON head,
+//! raw attachments.
 
 use crate::hostcall::{ErrorCode, HostResult, HostcallError};
 use crate::ids::{ExtensionId, Seq};
@@ -17,19 +17,20 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Maximum bytes of a message for a realm, JSON and attachments: together with the other parts of a frame it fits into one.
-/// Senders check it and report an error, because an oversized message would end the realm.
+/// Maximum size of a message to a realm in bytes, JSON and attachments: together with the other parts of a frame it fits into one
+/// frame. Senders check the size and report an error, because an oversized message would end the realm.
 pub const MESSAGE_BYTES: usize = 96 << 20;
 
-/// Maximum number of values in a message for a realm. Each costs its reader about a hundred bytes, even if its text is short.
+/// Maximum number of values in a message to a realm. Each value costs its reader about a hundred bytes, even if its text is
+/// short.
 pub const MESSAGE_VALUES: usize = 2_000_000;
 
 /// Time of the driver. The realm never reads a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Now {
-    /// Wall clock, milliseconds since 1970: the start of `Date.now()` in this turn.
+    /// Wall clock in milliseconds since 1970, the start of `Date.now()` in this turn.
     pub epoch_ms: u64,
-    /// Monotonic microseconds since the session began: `performance.now()`, timers.
+    /// Monotonic microseconds since the session began, for `performance.now()` and timers.
     pub elapsed_us: u64,
 }
 
@@ -43,7 +44,7 @@ impl Now {
 /// Facts and limits of a realm, constant during its life.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RealmOptions {
-    /// The extension whose code it runs.
+    /// Extension whose code the realm runs.
     pub extension: ExtensionId,
     /// Memory, stack and turn limits.
     pub limits: Limits,
@@ -54,24 +55,24 @@ pub struct RealmOptions {
     /// IANA name of the time zone.
     pub time_zone: String,
     /// Values of `process`, `os` and `path`: `cwd`, `platform`, `arch`, `argv`, `homedir`, `tmpdir`, `pid`, `env`, `agentDir`,
-    /// ...; chosen by the host, nothing by default.
+    /// ... The host chooses them; the default is empty.
     pub facts: Map<String, Value>,
 }
 
 /// Limits of a realm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
-    /// Engine heap, bytes.
+    /// Maximum size of the engine's heap in bytes.
     pub memory_bytes: u64,
-    /// JavaScript stack, bytes; less if the thread of the realm has less.
+    /// Maximum size of the JavaScript stack in bytes; less if the thread of the realm has less.
     pub stack_bytes: u64,
-    /// Microtasks per turn.
+    /// Maximum number of microtasks per turn.
     pub jobs: u32,
-    /// Engine interrupt polls per turn; one poll is about 10,000 loop edges or calls.
+    /// Maximum number of engine interrupt polls per turn; one poll is about 10,000 loop edges or calls.
     pub fuel: u64,
-    /// Engine interrupt polls per streamed delta.
+    /// Maximum number of engine interrupt polls per streamed delta.
     pub stream_fuel: u64,
-    /// Live timers.
+    /// Maximum number of live timers.
     pub timers: u32,
 }
 
@@ -117,7 +118,7 @@ pub enum Task {
 /// The result of a turn, after its microtasks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Yield {
-    /// Messages in the order of the realm.
+    /// Messages in the order in which the realm sent them.
     pub messages: Vec<Message>,
     /// The answer to a [`Task::Stream`].
     #[serde(default)]
@@ -133,14 +134,14 @@ pub enum StreamAnswer {
     /// No handler returned a verdict.
     #[default]
     Continue,
-    /// A handler requests an abort; later ones were not called.
+    /// A handler requests an abort; later handlers were not called.
     Abort(crate::stream::StreamVerdict),
-    /// A handler's promise waits for I/O: counted as *continue*, reported once.
+    /// A handler's promise waits for I/O. This counts as *continue* and is reported once.
     Late {
         /// The handler.
         handler: crate::ids::Handle,
     },
-    /// A handler threw or returned an invalid value: counted as *continue*, a strike.
+    /// A handler threw or returned an invalid value. This counts as *continue* and as a strike.
     Failed {
         /// The handler.
         handler: crate::ids::Handle,
@@ -152,15 +153,15 @@ pub enum StreamAnswer {
 /// Resource usage of a turn; recorded, so that a replay can be compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Microtasks run.
+    /// Number of microtasks that ran.
     pub jobs: u32,
-    /// Interrupt polls.
+    /// Number of interrupt polls.
     pub fuel: u64,
-    /// Clock reads.
+    /// Number of clock reads.
     pub clock_reads: u32,
-    /// Random draws.
+    /// Number of random draws.
     pub random_draws: u32,
-    /// Engine heap at the end of the turn, bytes.
+    /// Size of the engine's heap at the end of the turn, in bytes.
     pub heap_bytes: u64,
 }
 
@@ -179,7 +180,7 @@ pub struct SyncReply {
 /// A change of the readable state (`getEntries`, `isIdle`, `model`, ...).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StateDelta {
-    /// Version after applying this.
+    /// Version of the state after applying this delta.
     pub version: u64,
     /// Top-level members to replace.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -189,7 +190,7 @@ pub struct StateDelta {
     pub entries: Option<EntriesDelta>,
 }
 
-/// Change of the session's entry list: cut to `keep`, then append.
+/// Change of the session's entry list: truncates it to `keep` entries, then appends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EntriesDelta {
     /// Number of entries to keep.
@@ -200,8 +201,8 @@ pub struct EntriesDelta {
 
 /// JSON as text, for values that are long, shared and rarely read: the readable state.
 ///
-/// Clones share the text. Two are equal when their texts are; those made by [`From<Value>`] or a deserializer have no spaces, so
-/// they are equal when the values are and have their members in the same order.
+/// Clones share the text. Two values are equal if their texts are equal. Texts made by [`From<Value>`] or a deserializer have no
+/// spaces, so they are equal if the values are equal and have their members in the same order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Json(Arc<str>);
 
@@ -225,14 +226,14 @@ impl Json {
 /// The cost of a value for its reader.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Bytes of its JSON, with the maximum length for each number.
+    /// Size of the value's JSON in bytes, with the maximum length for each number.
     pub bytes: usize,
-    /// Number of values in it, including itself, lists and objects ([`count_values`]).
+    /// Number of values in the value, including itself, lists and objects ([`count_values`]).
     pub values: usize,
 }
 
 impl Size {
-    /// Returns whether it exceeds the limits of a message.
+    /// Returns whether the size exceeds the limits of a message.
     pub fn is_too_large(self) -> bool {
         self.bytes > MESSAGE_BYTES || self.values > MESSAGE_VALUES
     }
@@ -258,7 +259,7 @@ impl Size {
 
     /// Adds another value.
     pub fn add(&mut self, value: &Value) {
-        /// Longest text of a number, `-2.2250738585072014e-308`.
+        /// Maximum length of a number as text: `-2.2250738585072014e-308`.
         const NUMBER: usize = 24;
         self.values += 1;
         self.bytes += match value {
@@ -294,7 +295,8 @@ fn text_bytes(text: &str) -> usize {
     2 + text.len() + text.bytes().map(escaped).sum::<usize>()
 }
 
-/// Counts the values in one, including itself, lists and objects: the cost for a reader, even if its text is short.
+/// Counts the values in a value, including itself, lists and objects. This measures the cost for a reader, even if the text is
+/// short.
 pub fn count_values(value: &Value) -> usize {
     match value {
         Value::Object(members) => members.values().map(count_values).sum::<usize>() + 1,
@@ -317,7 +319,7 @@ impl From<&Value> for Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Without a depth limit: an entry may contain a provider's JSON of the maximum depth.
+        // Without a depth limit, because an entry may contain a provider's JSON of the maximum depth.
         let mut text = serde_json::Deserializer::from_str(&self.0);
         text.disable_recursion_limit();
         Value::deserialize(&mut text).map_err(S::Error::custom)?.serialize(serializer)
@@ -344,7 +346,7 @@ impl JsonSchema for Json {
     }
 }
 
-/// The reason why a realm ended. It is discarded and never re-used.
+/// Reason why a realm ended. A realm that ended is discarded and never reused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Termination {
@@ -378,19 +380,19 @@ pub enum Termination {
 }
 
 impl Termination {
-    /// The quota of a realm that owes an answer while no work is in flight in it.
+    /// Quota name for a realm that owes an answer while no work is in flight in it.
     pub const UNSETTLED: &str = "settle";
 
     /// Returns the error of calls that waited for the realm.
     ///
-    /// | end | code | `details` |
+    /// | reason | code | `details` |
     /// |---|---|---|
-    /// | past its deadline, killed | `timeout` | `reason: watchdog_kill` |
+    /// | killed after its deadline | `timeout` | `reason: watchdog_kill` |
     /// | fuel, jobs or time used up | `timeout` | `reason: deadline`, `quota` |
     /// | memory used up | `denied` | `reason: quota`, `quota: memory` |
     /// | the worker died | `internal` | `reason: worker_crash` |
-    /// | its code trapped | `internal` | `reason: trap` |
-    /// | it broke the protocol | `invalid_request` | `reason: schema` |
+    /// | the component's code trapped | `internal` | `reason: trap` |
+    /// | the realm broke the protocol | `invalid_request` | `reason: schema` |
     /// | a host bug | `internal` | `reason: invariant` |
     pub fn error(&self) -> HostcallError {
         let message = format!("the extension was {self}");

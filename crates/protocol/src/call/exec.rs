@@ -6,14 +6,15 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 hostcalls! {
-    /// A call of `exec`. The ops with a `pid` are about a program of the same extension, except `alive`.
+    /// A call of `exec`. An op with a `pid` refers to a program of the same extension, except `alive`.
     ExecCall = "exec" {
         /// Runs a program to its end. `api` names the function of pi that the extension called.
         "" => Run {
             program as "": ProgramParams, input: Option<CallData>, timeout: Option<u64>, max_buffer as "maxBuffer": Option<u64>,
             encoding: Option<String>, stream: bool, api: Option<String>,
         },
-        /// Returns whether a process exists. It reveals neither owner nor purpose, and every program of the system can query it.
+        /// Returns whether a process exists. The answer reveals neither owner nor purpose, and every program of the system can
+        /// query it.
         "alive" => Alive { pid: u64 },
         /// Ends the input of a program.
         "end" => End { pid: u64 },
@@ -28,18 +29,18 @@ hostcalls! {
     }
 }
 
-/// A program and its surroundings.
+/// A program with its arguments, folder and environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramParams {
-    /// Name or path.
+    /// Name or path of the program.
     pub command: String,
     /// Arguments, verbatim.
     pub args: Vec<String>,
     /// Working folder.
     pub cwd: Option<String>,
-    /// Environment in the place of the usual one.
+    /// Environment that replaces the usual one.
     pub env: Option<BTreeMap<String, String>>,
-    /// Whether the environment is the extension's own rather than made for this program.
+    /// Whether the environment is the extension's own, rather than made for this program.
     pub inherits: bool,
 }
 
@@ -63,7 +64,7 @@ impl CallParam for ProgramParams {
     }
 }
 
-/// Returns all items as strings; `None` if one is not.
+/// Returns all items as strings; `None` if an item is not a string.
 pub(super) fn strings(items: Vec<Value>) -> Option<Vec<String>> {
     let text = |item| match item {
         Value::String(text) => Some(text),
@@ -93,7 +94,7 @@ fn environment(reader: &mut CallReader<'_>) -> Result<Option<BTreeMap<String, St
     Ok(Some(env))
 }
 
-/// Whether a program has an input that `write` feeds.
+/// Whether the program has an input that `write` feeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StdinPipe(pub bool);
 
@@ -116,9 +117,9 @@ impl CallParam for StdinPipe {
 pub enum KillSignal {
     /// The default, `SIGTERM`.
     Default,
-    /// By name.
+    /// A signal by name.
     Name(String),
-    /// By number; 0 sends nothing.
+    /// A signal by number; 0 sends nothing.
     Number(u64),
 }
 

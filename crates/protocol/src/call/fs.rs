@@ -4,9 +4,9 @@ use super::{CallData, CallParam, CallReader, OpenFlags, hostcalls};
 use crate::HostcallError;
 
 hostcalls! {
-    /// A call of `fs`. Each variant is the function of Node with that name.
+    /// A call of `fs`. Each variant is Node's function of that name.
     FsCall = "fs" {
-        /// Tests a path for Node's mode bits.
+        /// Tests access to a path with Node's mode bits.
         "access" => Access { path: String, mode: Option<u64> },
         /// Appends to a file.
         "appendFile" => AppendFile { file as "path": FileTarget, data: CallData, flag: Option<OpenFlags>, mode: Option<u64> },
@@ -20,33 +20,33 @@ hostcalls! {
         "cp" => Cp {
             from: String, to: String, recursive: bool, force: Option<bool>, error_on_exist as "errorOnExist": bool,
         },
-        /// Returns whether something is at a path.
+        /// Returns whether a path exists.
         "exists" => Exists { path: String },
         /// Sets permission bits by handle.
         "fchmod" => Fchmod { fd: u64, mode: u64 },
-        /// Writes content to the disk.
+        /// Flushes the content of a file to the disk.
         "fdatasync" => Fdatasync { fd: u64 },
         /// Returns the stat of a handle.
         "fstat" => Fstat { fd: u64 },
-        /// Writes content and metadata to the disk.
+        /// Flushes the content and metadata of a file to the disk.
         "fsync" => Fsync { fd: u64 },
-        /// Cuts or extends a file by handle.
+        /// Truncates or extends a file by handle.
         "ftruncate" => Ftruncate { fd: u64, len: Option<u64> },
         /// Sets times by handle.
         "futimes" => Futimes { fd: u64, atime_ms as "atimeMs": f64, mtime_ms as "mtimeMs": f64 },
-        /// Gives a file another name.
+        /// Creates a hard link to a file.
         "link" => Link { from: String, to: String },
         /// Returns the stat of a link itself.
         "lstat" => Lstat { path: String },
         /// Sets times of a link itself.
         "lutimes" => Lutimes { path: String, atime_ms as "atimeMs": f64, mtime_ms as "mtimeMs": f64 },
-        /// Makes a folder.
+        /// Creates a folder.
         "mkdir" => Mkdir { path: String, recursive: bool, mode: Option<u64> },
-        /// Makes a folder with a name that is free.
+        /// Creates a folder with a unique name.
         "mkdtemp" => Mkdtemp { prefix: String },
         /// Opens a file.
         "open" => Open { path: String, flags: OpenFlags, mode: Option<u64> },
-        /// Lists a folder; errors name another system call.
+        /// Lists a folder. Errors name a system call other than that of `readdir`.
         "opendir" => Opendir { path: String, recursive: bool },
         /// Reads by handle.
         "read" => Read { fd: u64, length: u64, position: Option<u64> },
@@ -56,9 +56,9 @@ hostcalls! {
         "readdir" => Readdir { path: String, recursive: bool },
         /// Returns the target of a link.
         "readlink" => Readlink { path: String },
-        /// Returns a path without links.
+        /// Returns a path with all links resolved.
         "realpath" => Realpath { path: String },
-        /// Moves a name.
+        /// Moves a file or folder.
         "rename" => Rename { from: String, to: String },
         /// Removes a file or a tree.
         "rm" => Rm { path: String, recursive: bool, force: bool },
@@ -66,17 +66,17 @@ hostcalls! {
         "rmdir" => Rmdir { path: String },
         /// Returns the stat of a path.
         "stat" => Stat { path: String },
-        /// Returns sizes of the file system that a path is on.
+        /// Returns sizes of the file system that contains a path.
         "statfs" => Statfs { path: String },
-        /// Makes a symbolic link.
+        /// Creates a symbolic link.
         "symlink" => Symlink { target: String, path: String },
-        /// Cuts or extends a file.
+        /// Truncates or extends a file.
         "truncate" => Truncate { path: String, len: Option<u64> },
         /// Removes a file.
         "unlink" => Unlink { path: String },
-        /// Sets times.
+        /// Sets the times of a path.
         "utimes" => Utimes { path: String, atime_ms as "atimeMs": f64, mtime_ms as "mtimeMs": f64 },
-        /// Streams changes. Its synchronous form starts the watch; `begun` is the number that it returned.
+        /// Streams changes of a path. The synchronous form starts the watch; `begun` is the number that it returned.
         "watch" => Watch { path: String, recursive: bool, begun: Option<u64> },
         /// Writes by handle.
         "write" => Write { fd: u64, data: CallData, position: Option<u64> },

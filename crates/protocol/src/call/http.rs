@@ -7,7 +7,7 @@ use serde_json::Value;
 hostcalls! {
     /// A call of `http`.
     HttpCall = "http" {
-        /// Makes a request. With `upload` its body is what `send` brings under that name.
+        /// Makes a request. With `upload` the body consists of the data that `send` passes under that name.
         "" => Request {
             url: String, method: Option<String>, headers: HeaderPairs, body: Option<CallData>, upload: Option<String>,
             redirect: Option<String>, stream: bool, decode: bool,
@@ -28,7 +28,7 @@ hostcalls! {
         "close" => Close { socket: String, code: Option<u64>, reason: Option<String> },
         /// Opens a connection and streams its messages.
         "open" => Open { socket: String, url: String, protocols: Protocols, headers: HeaderPairs },
-        /// Sends a message: `text`, or `data` without it.
+        /// Sends a message: `text`, or `data` if there is no `text`.
         "send" => Send { socket: String, message as "": WebSocketMessage },
     }
 }
@@ -70,7 +70,7 @@ fn pair(value: Value) -> Option<(String, String)> {
     Some((text(name)?, text(value)?))
 }
 
-/// Subprotocols that a connection offers.
+/// Subprotocols that a WebSocket connection offers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Protocols(pub Vec<String>);
 
@@ -87,7 +87,7 @@ impl CallParam for Protocols {
     }
 }
 
-/// A message to send.
+/// A WebSocket message to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebSocketMessage {
     /// A text message.

@@ -6,13 +6,14 @@ use crate::HostcallError;
 use serde_json::Value;
 
 hostcalls! {
-    /// A call of `net`. `connect` and `listen` are decided, the other ops are about what they opened.
+    /// A call of `net`. The gate decides `connect` and `listen`; the other ops refer to what they opened.
     NetCall = "net" {
-        /// Takes over a connection to a server of the extension.
+        /// Accepts a connection to a server of the extension.
         "accept" => Accept { socket: String },
-        /// Ends a server; its connections continue.
+        /// Closes a server; its connections stay open.
         "close" => Close { server: String },
-        /// Opens a connection and streams what arrives. With `protocol: "http"` it carries HTTP requests only.
+        /// Opens a connection and streams the data that arrives. With `protocol: "http"` the connection carries HTTP requests
+        /// only.
         "connect" => Connect { socket: String, at as "": SocketTarget, tls: Option<TlsOptions>, protocol: Option<String> },
         /// Ends the extension's direction of a connection.
         "end" => End { socket: String },
@@ -25,7 +26,7 @@ hostcalls! {
     }
 }
 
-/// The address of a connection or of a server.
+/// Address of a connection or of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SocketTarget {
     /// A socket in the file system.
@@ -49,18 +50,18 @@ impl CallParam for SocketTarget {
     }
 }
 
-/// The encryption of a connection.
+/// Options of an encrypted connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsOptions {
-    /// Authorities in PEM; without any, the system's.
+    /// Certificate authorities in PEM; empty for the authorities of the system.
     pub ca: Vec<String>,
-    /// Protocols to offer, the preferred one first.
+    /// Protocols to offer, in order of preference.
     pub alpn: Vec<String>,
     /// Name to verify; absent means the host.
     pub servername: Option<String>,
 }
 
-/// Authorities that a caller may bring, and protocols it may offer.
+/// Maximum number of certificate authorities, and of offered protocols.
 const MAX_TLS_ITEMS: usize = 256;
 
 impl CallParam for Option<TlsOptions> {

@@ -3,8 +3,7 @@
 use crate::HostcallError;
 use serde_json::Value;
 
-/// The `flags` of `fs.open` as Node takes them: a string, or the platform's bits (Linux values, as `fs.constants` of the host
-/// module has them).
+/// The `flags` of `fs.open` as in Node: a string, or the platform's bits (Linux values, as in `fs.constants` of the host module).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenFlags {
     /// Reading is allowed.
@@ -121,8 +120,8 @@ impl OpenFlags {
         })
     }
 
-    /// Returns whether opening or using the handle can change anything: truncating and creating count, also on a handle that only
-    /// reads.
+    /// Returns whether opening or using the handle can change anything. Truncating and creating count, even for a handle that
+    /// only reads.
     pub fn writes(self) -> bool {
         self.write || self.append || self.create || self.truncate
     }
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The names are those of Node's documentation (`fs`, file system flags), the bits those of Linux.
+    /// Compares the flags with Node's documentation (`fs`, file system flags), and the bits with those of Linux.
     #[test]
     fn flags_of_open_mean_what_they_mean_in_node() {
         let set = |flags: OpenFlags| {

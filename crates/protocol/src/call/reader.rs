@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The parameters of one call, from which each is taken once.
+/// Parameters of one call; each is taken once.
 #[derive(Debug)]
 pub struct CallReader<'m> {
     method: &'m str,
@@ -30,12 +30,12 @@ impl<'m> CallReader<'m> {
         self.take(key).filter(|value| !value.is_null())
     }
 
-    /// Returns whether a parameter is present, also as null.
+    /// Returns whether a parameter is present, even if it is null.
     pub fn has(&self, key: &str) -> bool {
         self.params.contains_key(key)
     }
 
-    /// Takes the name of the op. An op that `may_be_absent` is then empty.
+    /// Takes the name of the op. If the op `may_be_absent`, its name is then empty.
     pub(super) fn op(&mut self, may_be_absent: bool) -> Result<String, HostcallError> {
         if may_be_absent && self.params.get("op").is_none_or(Value::is_null) {
             return Ok(String::new());
@@ -44,7 +44,7 @@ impl<'m> CallReader<'m> {
         if op.is_empty() { Err(self.unknown_op(&op)) } else { Ok(op) }
     }
 
-    /// Returns the error of a parameter that is not what it has to be: `a whole number`.
+    /// Returns the error of a parameter that is not of the expected form, such as `a whole number`.
     pub fn wrong(&self, key: &str, expected: &str) -> HostcallError {
         self.invalid(&format!("`{key}` is not {expected}"))
     }
@@ -63,7 +63,7 @@ impl<'m> CallReader<'m> {
         self.attachments.get(index).cloned()
     }
 
-    /// Returns the bytes that a value stands for: an attachment, or text as UTF-8.
+    /// Returns the bytes of a value: an attachment, or text as UTF-8.
     pub fn data(&self, value: Value) -> Option<CallData> {
         match value {
             Value::String(text) => Some(CallData::Text(text)),
@@ -81,10 +81,10 @@ pub trait CallParam: Sized {
     fn declaration(key: &str) -> String;
 }
 
-/// Bytes of a call: an attachment, or text that stands for its UTF-8. Cheap to clone as an attachment.
+/// Bytes of a call: an attachment, or text that is used as UTF-8. An attachment is cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallData {
-    /// Text, for its UTF-8.
+    /// Text, used as UTF-8.
     Text(String),
     /// Attached bytes.
     Attached(Arc<Vec<u8>>),
@@ -102,7 +102,7 @@ impl Deref for CallData {
 }
 
 impl CallData {
-    /// Returns the bytes, without a copy if nobody else holds them.
+    /// Returns the bytes, without a copy if they are not shared.
     pub fn into_vec(self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.into_bytes(),
@@ -150,7 +150,7 @@ impl CallParam for Option<String> {
     }
 }
 
-/// An absent flag is false.
+/// A flag; an absent flag is false.
 impl CallParam for bool {
     fn read(reader: &mut CallReader<'_>, key: &str) -> Result<Self, HostcallError> {
         Ok(Option::<bool>::read(reader, key)?.unwrap_or(false))
@@ -175,7 +175,7 @@ impl CallParam for Option<bool> {
     }
 }
 
-/// A whole number. JavaScript's numbers may arrive with a fraction of zero.
+/// An integer. JavaScript's numbers may arrive with a fraction of zero.
 impl CallParam for Option<u64> {
     fn read(reader: &mut CallReader<'_>, key: &str) -> Result<Self, HostcallError> {
         let Some(value) = reader.take_present(key) else { return Ok(None) };

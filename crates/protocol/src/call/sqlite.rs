@@ -7,23 +7,23 @@ use serde_json::Value;
 use std::sync::Arc;
 
 hostcalls! {
-    /// A call of `sqlite`. All ops but `open` are about an open database.
+    /// A call of `sqlite`. All ops except `open` refer to an open database.
     SqliteCall = "sqlite" {
-        /// Runs a statement; answers with all rows.
+        /// Runs a statement and returns all rows.
         "all" => All { query: SqlStatement },
         /// Closes a database.
         "close" => Close { db: u64 },
         /// Runs any number of statements without values.
         "exec" => Exec { db: u64, sql: String },
-        /// Runs a statement; answers with the first row.
+        /// Runs a statement and returns the first row.
         "get" => Get { query: SqlStatement },
-        /// Opens a database; `:memory:` is one of its own.
+        /// Opens a database; `:memory:` opens a new one in memory.
         "open" => Open {
             path: String, read_only as "readOnly": bool, timeout: Option<u64>, no_foreign_keys as "noForeignKeys": bool,
         },
-        /// Describes a statement.
+        /// Describes the columns and parameters of a statement.
         "prepare" => Prepare { db: u64, sql: String },
-        /// Runs a statement; answers with what it changed.
+        /// Runs a statement and returns the number of changes.
         "run" => Run { query: SqlStatement },
     }
 }
@@ -31,9 +31,9 @@ hostcalls! {
 /// A statement and its values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SqlStatement {
-    /// The database.
+    /// Id of the database.
     pub db: u64,
-    /// The text.
+    /// SQL text of the statement.
     pub sql: String,
     /// Values by position.
     pub values: Vec<SqlValue>,
@@ -72,9 +72,9 @@ impl CallParam for SqlStatement {
 pub enum SqlValue {
     /// SQL's NULL.
     Null,
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// A number with a fraction, or one beyond the range of whole numbers.
+    /// A number with a fraction, or beyond the range of integers.
     Real(f64),
     /// A text.
     Text(String),

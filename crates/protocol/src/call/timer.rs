@@ -1,11 +1,11 @@
-//! `timer`: waiting.
+//! `timer`: delays.
 
 use super::hostcalls;
 
 hostcalls! {
     /// A call of `timer`.
     TimerCall = "timer" {
-        /// Waits for so many milliseconds.
+        /// Waits for a number of milliseconds.
         "sleep" => Sleep { ms: u64 },
     }
 }

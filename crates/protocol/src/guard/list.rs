@@ -1,11 +1,11 @@
-//! The list of guards: each security check of PiJS that a test disables, with its effect.
+//! Lists the guards: each security check of PiJS that a test disables, with its effect.
 
 super::guards! {
     /// Waits for extensions that are being restarted before the next model reply begins.
     AgentAwaitRestart = "agent.await-restart",
     /// Limits the size, number of files, depth and name length of an archive.
     ArchiveCaps = "archive.caps",
-    /// Refuses an archive that holds a path twice.
+    /// Refuses an archive that contains a path twice.
     ArchiveDuplicates = "archive.duplicates",
     /// Refuses an archive without an end, or with bytes after it.
     ArchiveEnd = "archive.end",
@@ -37,7 +37,7 @@ super::guards! {
     ArtifactMac = "artifact.mac",
     /// Compiles a foreign artifact again instead of trusting its bytecode.
     ArtifactSources = "artifact.sources",
-    /// Stores sessions of agents that extensions start apart from the user's.
+    /// Separates sessions of agents that extensions start from the user's sessions.
     AttributionAgentSessions = "attribution.agent-sessions",
     /// Attributes messages to the extensions that wrote them.
     AttributionAuthor = "attribution.author",
@@ -57,7 +57,7 @@ super::guards! {
     AttributionReply = "attribution.reply",
     /// Tells `pi` that an extension started it, so that no model of an extension counts as the user's choice.
     AttributionStarted = "attribution.started",
-    /// Names a dependency by its folder, not by what its manifest claims.
+    /// Names a dependency by its folder, not by the name that its manifest claims.
     BuildDependencyNames = "build.dependency-names",
     /// Refuses an entry module outside of the package.
     BuildEntry = "build.entry",
@@ -75,7 +75,7 @@ super::guards! {
     BuildLookups = "build.lookups",
     /// Refuses a package manifest that links out of the package.
     BuildManifest = "build.manifest",
-    /// Counts dependency manifests among the sources that a grant is bound to.
+    /// Includes dependency manifests in the sources that a grant is bound to.
     BuildManifests = "build.manifests",
     /// Searches only folders that are named `node_modules` after links are resolved.
     BuildModules = "build.modules",
@@ -87,7 +87,7 @@ super::guards! {
     BuildProtected = "build.protected",
     /// Records files that a build read in the ledger and counts them for `egress`.
     BuildRecorded = "build.recorded",
-    /// Rebuilds when a file that a cached build was refused would be admitted now.
+    /// Rebuilds when a file that was refused to a cached build would now be admitted.
     BuildRefusals = "build.refusals",
     /// Opens the roots of a build without following links that appear later.
     BuildRootHandles = "build.root-handles",
@@ -105,13 +105,13 @@ super::guards! {
     DurableLock = "durable.lock",
     /// Opens state files without following links.
     DurableNoFollow = "durable.no-follow",
-    /// Refuses a state folder that others own or may write.
+    /// Refuses a state folder that other users own or may write.
     DurablePrivateDir = "durable.private-dir",
     /// Refuses state files that are not regular files.
     DurableRegularFile = "durable.regular-file",
     /// Allows one writer for an append-only file.
     DurableSingleWriter = "durable.single-writer",
-    /// Limits the work of computing an edit's difference.
+    /// Limits the work of computing the diff of an edit.
     EditDiff = "edit.diff",
     /// Refuses an extension's model request to an address that it may not reach.
     EgressModelAddress = "egress.model-address",
@@ -119,7 +119,7 @@ super::guards! {
     EngineDynamicImports = "engine.dynamic-imports",
     /// Ends a turn that has used up its execution budget.
     EngineFuel = "engine.fuel",
-    /// Ends a turn that has used up its microtasks.
+    /// Ends a turn that has used up its microtask budget.
     EngineJobs = "engine.jobs",
     /// Counts memory outside of the engine's heap toward the realm's limit.
     EngineMemory = "engine.memory",
@@ -139,23 +139,23 @@ super::guards! {
     EventsUpdateBacklog = "events.update-backlog",
     /// Refuses files for an agent that the extension which starts it cannot read.
     ExecAgentFiles = "exec.agent-files",
+    /// Counts files with secrets that program arguments name as read.
+    ExecArgumentReads = "exec.argument-reads",
     /// Refuses program arguments that name protected files.
     ExecArguments = "exec.arguments",
-    /// Counts files of secrets that arguments of a program name as read.
-    ExecArgumentReads = "exec.argument-reads",
     /// Stops git from treating a plain folder as a bare repository.
     ExecBareRepository = "exec.bare-repository",
     /// Starts a program only in the working folder that the gate decided about.
     ExecCwd = "exec.cwd",
-    /// Refuses working folders that hold PiJS's own files.
+    /// Refuses working folders that contain PiJS's own files.
     ExecCwdOwn = "exec.cwd-own",
-    /// Passes an allow list of environment variables to programs.
+    /// Passes only an allow list of environment variables to programs.
     ExecEnv = "exec.env",
     /// Matches a remembered command by its program and every argument.
     ExecExact = "exec.exact",
-    /// Keeps no answer about a program in another folder than the project.
+    /// Stores no answer about a program whose working folder is outside the project.
     ExecFolder = "exec.folder",
-    /// Refuses folders that credentials lie below, for programs that may read those.
+    /// Refuses folders that contain credentials, for programs that may read those.
     ExecFolderAbove = "exec.folder-above",
     /// Counts each file of a folder that a program reads.
     ExecFolderReads = "exec.folder-reads",
@@ -163,9 +163,11 @@ super::guards! {
     ExecGitHarmless = "exec.git-harmless",
     /// Refuses repository settings that include other files while git changes files.
     ExecGitIncludes = "exec.git-includes",
+    /// Refuses a repository whose own files are links to keys or credentials.
+    ExecGitLinks = "exec.git-links",
     /// Refuses nested repositories while git changes files.
     ExecGitNested = "exec.git-nested",
-    /// Lets git start nothing when a repository is looked at before a call.
+    /// Prevents git from starting programs when PiJS inspects a repository before a call.
     ExecGitOwnRuns = "exec.git-own-runs",
     /// Overrides repository settings that name programs.
     ExecGitSettings = "exec.git-settings",
@@ -175,11 +177,11 @@ super::guards! {
     ExecGitText = "exec.git-text",
     /// Refuses a repository whose index cannot be listed as a whole, so that its submodules are not known.
     ExecGitWholeIndex = "exec.git-whole-index",
-    /// Refuses a repository whose work tree lies elsewhere.
+    /// Refuses a repository whose work tree is elsewhere.
     ExecGitWorkTree = "exec.git-work-tree",
     /// Expands a leading `~` in a granted command to the home.
     ExecHome = "exec.home",
-    /// Refuses git commands that take files from an index the extension wrote.
+    /// Refuses git commands that take files from an index that the extension wrote.
     ExecIndex = "exec.index",
     /// Matches a remembered command by its standard input as well.
     ExecInput = "exec.input",
@@ -191,11 +193,11 @@ super::guards! {
     ExecLinkedFolder = "exec.linked-folder",
     /// Refuses a plain `git push` to a local folder.
     ExecLocalPush = "exec.local-push",
-    /// Judges a program that the tables know by the name of its file, if its command has another name.
+    /// Classifies a program by the name of its file, if the tables know the file but not the command.
     ExecNameBehind = "exec.name-behind",
     /// Limits a granted command that names a relative file to the folder of the session.
     ExecNamedFile = "exec.named-file",
-    /// Refuses options behind a granted subcommand that name other commands.
+    /// Refuses options after a granted subcommand that name other commands.
     ExecNamedOptions = "exec.named-options",
     /// Starts programs without the ability to gain privileges.
     ExecNoNewPrivileges = "exec.no-new-privileges",
@@ -203,12 +205,20 @@ super::guards! {
     ExecObeyedFolder = "exec.obeyed-folder",
     /// Recognizes `pi` by the identity of the running program, not by its name.
     ExecOwnIdentity = "exec.own-identity",
-    /// Asks about uses of a program that are not known to be plain.
+    /// Refuses protected files in any part of an argument, such as `-qFFILE` and `x=FILE,ro`.
+    ExecPartsOfArguments = "exec.parts-of-arguments",
+    /// Prompts for uses of a program that are not known to be plain.
     ExecPlainUse = "exec.plain-use",
     /// Refuses programs from folders that the extension may write.
     ExecProgram = "exec.program",
-    /// Starts a program in a session of its own, without inherited files.
+    /// Resolves files of arguments as the kernel does, and refuses paths through folders of a process.
+    ExecResolvedArguments = "exec.resolved-arguments",
+    /// Starts a program in a separate session, without inherited files.
     ExecSession = "exec.session",
+    /// Closes keys and credentials that a use of a known tool does not need.
+    ExecToolCredentials = "exec.tool-credentials",
+    /// Prevents known tools from writing start files and settings in the home.
+    ExecToolSettings = "exec.tool-settings",
     /// Accepts only absolute tool folders in a search path.
     ExecToolsPath = "exec.tools-path",
     /// Ends the process tree of a program together with its host.
@@ -241,23 +251,23 @@ super::guards! {
     FsSpecial = "fs.special",
     /// Limits watched paths of one extension.
     FsWatched = "fs.watched",
-    /// Asks before the first request after a file that may hold secrets was read.
+    /// Prompts before the first request after the extension read a file that may contain secrets.
     GateAfterSecret = "gate.after-secret",
     /// Gives each path of a copy or move the capability that its access needs.
     GateBothEnds = "gate.both-ends",
-    /// Refuses to move a folder to where its content becomes protected.
+    /// Refuses to move a folder to a place where its content becomes protected.
     GateBrought = "gate.brought",
     /// Derives the required capability from the call, not from its claim.
     GateClaimed = "gate.claimed",
     /// Protects the code of other extensions from changes.
     GateCode = "gate.code",
-    /// Lets a create grant touch no file that exists.
+    /// Prevents a create grant from changing existing files.
     GateCreateOnly = "gate.create-only",
     /// Applies the policy's and the user's refusals before any grant.
     GateDenyList = "gate.deny-list",
     /// Treats an empty scope as covering nothing.
     GateEmptyScope = "gate.empty-scope",
-    /// Requires a session entry to have the capability of what it changes: context, model, prompt.
+    /// Requires a session entry to have the capability for the part that it changes: context, model, prompt.
     GateEntries = "gate.entries",
     /// Requires the capability `eval` for text that becomes code.
     GateEval = "gate.eval",
@@ -265,11 +275,11 @@ super::guards! {
     GateGrant = "gate.grant",
     /// Protects settings files in the home directory that programs execute.
     GateHomeSettings = "gate.home-settings",
-    /// Gives a loose file only itself and files that bear its name, not its whole folder.
+    /// Limits the own files of a loose extension to itself and files with its name, instead of its whole folder.
     GateLooseFolder = "gate.loose-folder",
     /// Limits a capability to the hostcalls that it names.
     GateMethods = "gate.methods",
-    /// Keeps no answer about one tool call beyond the session.
+    /// Stores no answer about one tool call beyond the session.
     GateNamedTool = "gate.named-tool",
     /// Uses a one-time answer for exactly the call it was given for.
     GateOnce = "gate.once",
@@ -277,7 +287,7 @@ super::guards! {
     GateOwn = "gate.own",
     /// Refuses protected paths whatever is granted.
     GateProtected = "gate.protected",
-    /// Limits questions that wait for the user.
+    /// Limits prompts that wait for the user.
     GateQuestions = "gate.questions",
     /// Protects files that later sessions execute or include in prompts.
     GateRunsLater = "gate.runs-later",
@@ -287,7 +297,7 @@ super::guards! {
     GateSessionFiles = "gate.session-files",
     /// Requires `session.inject` to create files in session folders.
     GateSessionFolders = "gate.session-folders",
-    /// Asks before connecting to another program's socket.
+    /// Prompts before connecting to another program's socket.
     GateSocket = "gate.socket",
     /// Refuses a literal `*` in the host name of a call.
     GateStar = "gate.star",
@@ -297,7 +307,7 @@ super::guards! {
     GateSwitch = "gate.switch",
     /// Allows reading a file under a write grant only if it is unchanged.
     GateUnchangedSinceWrite = "gate.unchanged-since-write",
-    /// Refuses to ask the user while a stream waits for a verdict.
+    /// Refuses to prompt the user while a stream waits for a verdict.
     GateVerdict = "gate.verdict",
     /// Refuses parts of a git source that git reads as options.
     GitArguments = "git.arguments",
@@ -319,7 +329,7 @@ super::guards! {
     GrantsReadable = "grants.readable",
     /// Searches expensive patterns on a thread that can be abandoned.
     GrepWorker = "grep.worker",
-    /// Ends a handler that continues after the user aborted.
+    /// Stops waiting for a handler that continues after the user aborted.
     HookAbort = "hook.abort",
     /// Ends a handler that exceeds its deadline.
     HookDeadline = "hook.deadline",
@@ -329,9 +339,9 @@ super::guards! {
     HostAwaitDecider = "host.await-decider",
     /// Reports a command of a stopped extension instead of sending it to the model.
     HostMissingCommands = "host.missing-commands",
-    /// Refuses an event while the extension that decides about it is gone.
+    /// Refuses an event while the extension that decides about it is stopped.
     HostMissingDecider = "host.missing-decider",
-    /// Runs no other tool in place of one whose extension is gone.
+    /// Runs no other tool in place of a tool whose extension is stopped.
     HostMissingTools = "host.missing-tools",
     /// Refuses an event whose deciding extension was replaced meanwhile.
     HostReplacedRealm = "host.replaced-realm",
@@ -351,7 +361,7 @@ super::guards! {
     HttpRedirect = "http.redirect",
     /// Limits the size of response bodies.
     HttpSize = "http.size",
-    /// Keeps the installed version when an unattended update asks for more.
+    /// Keeps the installed version if an unattended update requests more capabilities.
     InstallKeepWorking = "install.keep-working",
     /// Checks an update completely before it replaces the installed version.
     InstallReview = "install.review",
@@ -371,7 +381,7 @@ super::guards! {
     LedgerFirst = "ledger.first",
     /// Detects edited lines of a ledger.
     LedgerHash = "ledger.hash",
-    /// Hashes parameters with a key, so that guesses cannot be checked.
+    /// Hashes parameters with a key, so that guessed values cannot be verified.
     LedgerKeyedHash = "ledger.keyed-hash",
     /// Derives a ledger's file name from plain session ids only.
     LedgerName = "ledger.name",
@@ -385,13 +395,13 @@ super::guards! {
     LedgerRedactValue = "ledger.redact-value",
     /// Continues without an installed extension that fails to load.
     LoadContinues = "load.continues",
-    /// Refuses a tag that names another commit than the locked one.
+    /// Refuses a tag that points to a commit other than the locked one.
     LockCommit = "lock.commit",
     /// Checks the entries of a lock file.
     LockEntries = "lock.entries",
-    /// Refuses another registry for a scope without a setting that names it.
+    /// Refuses a different registry for a scope, unless a setting names it.
     LockRegistries = "lock.registries",
-    /// Refuses other bytes under a locked version.
+    /// Refuses different bytes under a locked version.
     LockSameBytes = "lock.same-bytes",
     /// Refuses an older version than the locked one for the same request.
     LockStepBack = "lock.step-back",
@@ -415,7 +425,7 @@ super::guards! {
     McpFolder = "mcp.folder",
     /// Withholds MCP tools and prompts whose definitions changed since the user agreed.
     McpPins = "mcp.pins",
-    /// Asks before the program of an MCP server starts whose files changed since the user agreed.
+    /// Prompts before starting the program of an MCP server whose files changed since the user agreed.
     McpProgram = "mcp.program",
     /// Matches a call of an MCP tool against the granted server and tool.
     McpScope = "mcp.scope",
@@ -445,25 +455,25 @@ super::guards! {
     NetSocketPath = "net.socket-path",
     /// Refers to an open folder by its handle.
     NetStablePath = "net.stable-path",
-    /// Refuses an answer of another authorization server than the one that was asked.
+    /// Refuses the answer of an authorization server other than the one that was asked.
     OauthAnswerIssuer = "oauth.answer-issuer",
-    /// Refuses metadata of another authorization server than the one that was named.
+    /// Refuses metadata of an authorization server other than the one that was named.
     OauthIssuer = "oauth.issuer",
     /// Refuses authorization servers without PKCE.
     OauthProof = "oauth.proof",
-    /// Refuses metadata about another server.
+    /// Refuses resource metadata about another server.
     OauthResource = "oauth.resource",
-    /// Ignores answers that do not belong to the sign-in that waits.
+    /// Ignores answers that do not belong to the pending sign-in.
     OauthState = "oauth.state",
-    /// Sends tokens by https, or within this machine.
+    /// Sends tokens only over https, or within this machine.
     OauthTransport = "oauth.transport",
     /// Escapes control characters in JSON printed to a terminal.
     OutputJson = "output.json",
     /// Restores each package independently of failing ones.
     PackagesEach = "packages.each",
-    /// Gives a project's package no right to read the folder that encloses the project.
+    /// Denies a project's package the right to read the folder that encloses the project.
     PackagesEnclosingFolder = "packages.enclosing-folder",
-    /// Gives a project's package no right to read a home that encloses it.
+    /// Denies a project's package the right to read a home that encloses it.
     PackagesEnclosingHome = "packages.enclosing-home",
     /// Refuses malformed package names.
     PackagesNameForm = "packages.name-form",
@@ -475,35 +485,37 @@ super::guards! {
     PackagesSimilarName = "packages.similar-name",
     /// Limits how many folders a search for resources visits.
     PackagesWalk = "packages.walk",
-    /// Protects copies that tools leave beside protected files.
+    /// Protects copies that tools leave next to protected files.
     PlacesAside = "places.aside",
-    /// Gives data in the extensions folder to the extension that is called so.
+    /// Gives data in the extensions folder to the extension of that name.
     PlacesDataOwner = "places.data-owner",
-    /// Lets a location of sessions that an extension added displace none of the user's.
+    /// Prevents an extension's location of sessions from displacing one of the user's.
     PlacesForgetAgents = "places.forget-agents",
+    /// Protects targets of links in the folders of skills, prompts and rules.
+    PlacesLinkedEntries = "places.linked-entries",
     /// Protects code that was loaded from a local folder.
     PlacesLoadedCode = "places.loaded-code",
-    /// Protects PiJS's own state behind links.
+    /// Protects PiJS's own state that links lead to.
     PlacesOwnState = "places.own-state",
     /// Protects session folders in every location.
     PlacesSessions = "places.sessions",
     /// Refuses to start with a policy that cannot be parsed.
     PolicyReadable = "policy.readable",
-    /// Ignores input typed before a permission question could be read.
+    /// Ignores input typed before a permission prompt could be read.
     PromptDeadTime = "prompt.dead-time",
     /// Shows every part of a changed tool definition.
     PromptDefinition = "prompt.definition",
-    /// Indents foreign text, so that it cannot imitate PiJS's own lines.
+    /// Indents untrusted text, so that it cannot imitate PiJS's own lines.
     PromptFrame = "prompt.frame",
-    /// Sanitises the extension's name in a permission question.
+    /// Sanitises the extension's name in a permission prompt.
     PromptName = "prompt.name",
-    /// Keeps room for PiJS's own notes beside a long command.
+    /// Reserves space for PiJS's own notes next to a long command.
     PromptNotes = "prompt.notes",
-    /// Removes control, bidirectional and invisible characters from questions.
+    /// Removes control, bidirectional and invisible characters from prompts.
     PromptSanitised = "prompt.sanitised",
-    /// Shows the resolved path and folder that a question is about.
+    /// Shows the resolved path and folder of a prompt's subject.
     PromptWhole = "prompt.whole",
-    /// Refuses a package whose requests cannot be shown whole.
+    /// Refuses a package whose requests cannot be shown in full.
     PromptWholeRequest = "prompt.whole-request",
     /// Removes credentials from provider addresses that extensions see.
     ProviderAddress = "provider.address",
@@ -523,7 +535,7 @@ super::guards! {
     QuotaSize = "quota.size",
     /// Applies back-pressure to streams that the realm does not read.
     QuotaStreams = "quota.streams",
-    /// Limits completed results that are not delivered to the realm yet.
+    /// Limits completed results that have not been delivered to the realm yet.
     QuotaUndelivered = "quota.undelivered",
     /// Kills a worker that exceeds its turn's deadline.
     RealmDeadline = "realm.deadline",
@@ -541,7 +553,7 @@ super::guards! {
     RealmLimits = "realm.limits",
     /// Makes workers the first processes to be killed when memory is short.
     RealmOomScore = "realm.oom-score",
-    /// Stops restarting an extension that ends repeatedly.
+    /// Stops restarting an extension that is stopped repeatedly.
     RealmQuarantine = "realm.quarantine",
     /// Denies system calls to workers with seccomp.
     RealmSeccomp = "realm.seccomp",
@@ -557,9 +569,9 @@ super::guards! {
     RegistrationSize = "registration.size",
     /// Refuses tools and commands whose names or definitions attack the host.
     RegistrationValid = "registration.valid",
-    /// Delays updates to versions that are too young.
+    /// Delays updates to versions that were published recently.
     RegistryAge = "registry.age",
-    /// Refuses archives from another origin than the registry's.
+    /// Refuses archives from an origin other than the registry's.
     RegistryOrigin = "registry.origin",
     /// Limits the size of a registry's answers.
     RegistrySize = "registry.size",
@@ -575,9 +587,9 @@ super::guards! {
     ResourcesContextSize = "resources.context-size",
     /// Limits nesting of front matter.
     ResourcesFrontMatter = "resources.front-matter",
-    /// Leaves out texts that an extension names and may not read.
+    /// Skips texts that an extension names but may not read.
     ResourcesNamed = "resources.named",
-    /// Leaves out resources of a package that link out of it.
+    /// Skips resources of a package that link out of it.
     ResourcesPackageLinks = "resources.package-links",
     /// Refuses resources that link to protected files.
     ResourcesProtected = "resources.protected",
@@ -591,11 +603,11 @@ super::guards! {
     RulesProtected = "rules.protected",
     /// Refuses plugins and packages of rummy that link out of their folder.
     RummyLinks = "rummy.links",
-    /// Refuses connections of pages of other machines to the server of rummy's runs.
+    /// Refuses connections of web pages from other machines to the server of rummy's runs.
     RummyOrigin = "rummy.origin",
-    /// Gives each plugin of rummy that a variable names a realm and grants of its own.
+    /// Gives each plugin of rummy that a variable names a separate realm and separate grants.
     RummyRealms = "rummy.realms",
-    /// Refuses connections without the server's token to the server of rummy's runs.
+    /// Refuses connections to the server of rummy's runs without the server's token.
     RummyToken = "rummy.token",
     /// Limits regular expressions in tool schemas.
     SchemaPatterns = "schema.patterns",
@@ -609,7 +621,7 @@ super::guards! {
     SessionCachedBytes = "session.cached-bytes",
     /// Preserves the foreign authorship of copied session lines.
     SessionCopiedAuthorship = "session.copied-authorship",
-    /// Stops custom messages from passing as verdicts.
+    /// Prevents custom messages from passing as verdicts.
     SessionCustomRole = "session.custom-role",
     /// Repairs a damaged end of a session file before appending.
     SessionDamaged = "session.damaged",
@@ -621,7 +633,7 @@ super::guards! {
     SessionSize = "session.size",
     /// Detects a session file that changed after it was indexed.
     SessionUnchanged = "session.unchanged",
-    /// Limits events that an extension causes and that are not delivered yet.
+    /// Limits events that an extension causes and that have not been delivered yet.
     SessionUndeliveredEvents = "session.undelivered-events",
     /// Counts the values of session entries toward their size.
     SessionValues = "session.values",
@@ -631,11 +643,11 @@ super::guards! {
     ShutdownDeadline = "shutdown.deadline",
     /// Abandons an extension's model request at shutdown.
     ShutdownModelRequest = "shutdown.model-request",
-    /// Ends print mode on a signal although an extension continues.
+    /// Ends print mode on a signal, even if an extension continues.
     ShutdownPrint = "shutdown.print",
     /// Refuses to attach a database whose name is not a literal.
     SqliteAttach = "sqlite.attach",
-    /// Denies statements that reach beyond the database.
+    /// Denies statements that access anything outside of the database.
     SqliteAuthorizer = "sqlite.authorizer",
     /// Answers a call whose statement does not end.
     SqliteDeadline = "sqlite.deadline",
@@ -659,7 +671,7 @@ super::guards! {
     SqliteStuckThreads = "sqlite.stuck-threads",
     /// Survives a database file that is truncated while it is mapped into memory.
     SqliteTruncatedMap = "sqlite.truncated-map",
-    /// Limits which files SQLite may remove.
+    /// Limits the files that SQLite may remove.
     SqliteUnlink = "sqlite.unlink",
     /// Removes forged verdicts and system messages from an extension's context.
     SystemForged = "system.forged",
@@ -679,15 +691,15 @@ super::guards! {
     ToolSpilledResults = "tool.spilled-results",
     /// Limits undelivered updates of a tool.
     ToolUpdates = "tool.updates",
-    /// Withholds a tool whose definition differs from the one the user agreed to.
+    /// Withholds a tool whose definition differs from the definition that the user agreed to.
     ToolsPinnedDefinition = "tools.pinned-definition",
     /// Ignores settings and extensions of an untrusted project.
     TrustFolder = "trust.folder",
     /// Remembers only the user's own answer about trust.
     TrustRemembered = "trust.remembered",
-    /// Ignores an Enter that a listener made of another key.
+    /// Ignores an Enter key that a listener produced from another key.
     TuiChangedKeys = "tui.changed-keys",
-    /// Limits the input that a listener makes of one key.
+    /// Limits the input that a listener produces from one key.
     TuiChangedSize = "tui.changed-size",
     /// Limits components and suggestion providers of extensions.
     TuiComponents = "tui.components",
@@ -699,11 +711,11 @@ super::guards! {
     TuiInsertedSize = "tui.inserted-size",
     /// Attributes text that an extension put into the editor.
     TuiInsertedText = "tui.inserted-text",
-    /// Runs PiJS's own commands only when the user typed them.
+    /// Runs PiJS's own commands only if the user typed them.
     TuiOwnCommand = "tui.own-command",
-    /// Draws permission questions over everything else.
+    /// Draws permission prompts over everything else.
     TuiQuestionFrame = "tui.question-frame",
-    /// Delivers no keys to listeners during a permission question.
+    /// Delivers no keys to listeners during a permission prompt.
     TuiQuestionKeys = "tui.question-keys",
     /// Limits path suggestions for extensions to the project.
     TuiSuggestPath = "tui.suggest-path",
@@ -713,7 +725,7 @@ super::guards! {
     VerdictCaps = "verdict.caps",
     /// Limits the instructions of one turn of a component.
     WasmFuel = "wasm.fuel",
-    /// Refuses imports of a component that neither `pi:extension` nor WASI 0.2 has.
+    /// Refuses imports of a component that neither `pi:extension` nor WASI 0.2 provides.
     WasmImports = "wasm.imports",
     /// Limits the memory and the tables of a component.
     WasmMemory = "wasm.memory",
