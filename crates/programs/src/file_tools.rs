@@ -1,6 +1,6 @@
 //! Programs that copy, move, show or change files, and need no credentials.
 
-/// Sorted. None of them keeps files of its own in the home.
+/// File tools, sorted by name. None of them stores files of its own in the home.
 pub(super) const FILE_TOOLS: &[&str] = &[
     "7z",
     "7za",

@@ -1,14 +1,14 @@
-//! Classifies programs that read all files of a folder, which their arguments name or in which they start.
+//! Classifies programs that read all files of a folder: one that their arguments name, or their working folder.
 //!
-//! Files that are named individually are found in the arguments. These tables list programs that read whole folders: archivers,
+//! Files that are named individually appear in the arguments. These tables list programs that read whole folders: archivers,
 //! recursive copies and searches, and commands of git that read the work tree.
 
 use super::name_of;
 
-/// Files of folders that a program with its arguments reads.
+/// Files in folders that a program reads, given its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FolderReading {
-    /// The named files only, no folders.
+    /// Only named files, no folders.
     None,
     /// All files of the folders that are named.
     Named,
@@ -68,7 +68,7 @@ const UNRESTRICTED: &[&str] = &[
     "--unrestricted",
 ];
 
-/// Suffixes of source files. A pattern for one of them matches no file of secrets.
+/// Suffixes of source files. A pattern with one of these suffixes matches no file with secrets.
 const CODE: &[&str] = &[
     "c", "cc", "cjs", "cpp", "css", "go", "h", "hpp", "html", "java", "js", "jsx", "kt", "lua", "md", "mjs", "php",
     "py", "rb", "rs", "sass", "scala", "scss", "sh", "sql", "svelte", "swift", "toml", "ts", "tsx", "txt", "vue",
@@ -78,7 +78,7 @@ const CODE: &[&str] = &[
 /// Programs that compare the files of two folders.
 const COMPARERS: &[&str] = &["colordiff", "diff", "gdiff"];
 
-/// Programs that recurse with an option: its letters, and its long names.
+/// Programs that recurse with an option: names of the program, letters of the option, and its long names.
 const RECURSIVE: &[(&[&str], &str, &[&str])] = &[
     (&["cp", "gcp"], "rRa", &["--archive", "--recursive"]),
     (
@@ -91,7 +91,7 @@ const RECURSIVE: &[(&[&str], &str, &[&str])] = &[
     (&["fd", "fdfind"], "xX", &["--exec", "--exec-batch"]),
 ];
 
-/// Predicates of `find` that run a program for what is found.
+/// Predicates of `find` that run a program on the files found.
 const FIND_RUNS: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 
 /// Commands of git that read all files of a tree.
@@ -108,8 +108,8 @@ const PACKERS: &[(&str, &str)] = &[
     ("yarn", "pack"),
 ];
 
-/// Returns which files of folders a program with these arguments reads: of folders in its arguments and of its working folder.
-/// For a program that runs what its arguments say, each word may be another program.
+/// Returns which files a program with these arguments reads, in folders named by the arguments and in its working folder. If the
+/// program runs the command line in its arguments, each word may be another program.
 pub fn folder_reading(command: &str, args: &[&str]) -> FolderReading {
     let name = name_of(command).to_ascii_lowercase();
     let whole = command.rsplit(['/', '\\']).next().unwrap_or(command).to_ascii_lowercase();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_whole_folders_is_known() {
+    fn programs_that_read_whole_folders_are_recognised() {
         for all in [
             "tar cf x.tar .",
             "/usr/bin/tar -c src",

@@ -1,5 +1,5 @@
-//! Settings of a repository that a plain use of git may read: those that name no program and do not change which program runs.
-//! Git has hundreds of settings and each version adds some, so a list of dangerous ones cannot be complete.
+//! Lists the settings of a repository that a plain use of git may read: settings that name no program and do not change which
+//! program runs. Git has hundreds of settings and each version adds some, so a list of dangerous settings could not be complete.
 
 /// Harmless variables by section, in lower case, separated by spaces; `*` for all of them. A subsection (`remote.NAME.url`) makes
 /// no difference.
@@ -11,7 +11,7 @@ const HARMLESS: &[(&str, &str)] = &[
     ("attr", "*"),
     ("author", "*"),
     ("blame", "*"),
-    // Not `mergeoptions`: a strategy is a program.
+    // Not `mergeoptions`: a strategy may be a program.
     (
         "branch",
         "autosetupmerge autosetuprebase description github-pr-owner-number gh-merge-base merge pushremote rebase \
@@ -37,7 +37,7 @@ const HARMLESS: &[(&str, &str)] = &[
          streamingthreshold symlinks trustctime untrackedcache usereplacerefs warnambiguousrefs whitespace \
          worktree",
     ),
-    // The name of a user, or how an address is compared. A helper is reset, and the user's own is added.
+    // A user name, or how an address is compared. `helper` is reset, and the user's own helper is added.
     ("credential", "helper username usehttppath"),
     (
         "diff",
@@ -67,13 +67,13 @@ const HARMLESS: &[(&str, &str)] = &[
     ("grep", "*"),
     (
         "http",
-        // The other settings determine the server of a connection and how it is verified: [`neutral_connection`]. All of curl's
-        // TLS libraries check certificates.
+        // The other settings determine the server of a connection and how it is verified: see [`neutral_connection`]. All of
+        // curl's TLS libraries check certificates.
         "extraheader keepalivecount keepaliveidle keepaliveinterval lowspeedlimit lowspeedtime maxrequests \
          minsessions noepsv pinnedpubkey postbuffer sslbackend useragent version",
     ),
     ("i18n", "*"),
-    // Each file is listed with its content.
+    // The content of each included file is listed and checked like other settings.
     ("include", "*"),
     ("includeif", "*"),
     ("index", "*"),
@@ -147,11 +147,12 @@ const HARMLESS: &[(&str, &str)] = &[
     ("worktree", "*"),
 ];
 
-/// A path that does not exist, as a value. Curl quotes it in its error when it cannot open it.
+/// Value for a setting with a TLS file: a path that does not exist. Curl quotes the path in its error when it cannot open the
+/// file.
 const NO_FILE: &str = "/dev/null/pi: the repository sets a TLS file; exec:git * permits it";
 
-/// Values of connections that a repository must not choose, by section and variable. Git sends the user's credentials through a
-/// proxy, to a server that a certificate identifies, and into a cookie file.
+/// Replacement values for settings of connections that a repository must not choose, by section and variable. Git sends the
+/// user's credentials through a proxy and to a server that a certificate identifies, and writes them into a cookie file.
 const NEUTRAL_CONNECTION: &[(&str, &str, &str)] = &[
     ("credential", "protectprotocol", "true"),
     ("credential", "sanitizeprompt", "true"),
@@ -182,7 +183,7 @@ const NEUTRAL_CONNECTION: &[(&str, &str, &str)] = &[
     ("sendemail", "smtpsslcertpath", NO_FILE),
 ];
 
-/// Settings that name a file which git reads and may quote, in an error or in what it writes, with values that name none.
+/// Replacement values that name no file, for settings whose file git reads and may quote, in an error or in its output.
 const NEUTRAL_FILES: &[(&str, &str, &str)] = &[
     ("commit", "template", "/dev/null"),
     ("core", "attributesfile", "/dev/null"),
@@ -197,7 +198,7 @@ const NEUTRAL_FILES: &[(&str, &str, &str)] = &[
     ("receive", "skiplist", "/dev/null"),
 ];
 
-/// Programs that are known to run git, in addition to those called `git-NAME`.
+/// Programs that are known to run git, in addition to programs named `git-NAME`.
 const RUN_GIT: &[&str] = &[
     "act",
     "bazel",
@@ -291,10 +292,10 @@ const RUN_GIT: &[&str] = &[
     "zig",
 ];
 
-/// Sections in which other tools store settings too. All variables that git reads in them are listed.
+/// Sections in which other tools store settings, too. All variables that git reads in these sections are listed.
 const SHARED: &[&str] = &["branch", "credential", "filter", "http", "lfs", "remote"];
 
-/// Returns whether a section belongs to git, so that a variable in it may have a meaning for git although it is not listed.
+/// Returns whether a section belongs to git, so that an unlisted variable in it may have a meaning for git.
 pub fn is_gits_own(section: &str) -> bool {
     let is_known = section == "hook" || HARMLESS.iter().any(|(known, _)| *known == section);
     is_known && !SHARED.contains(&section)
@@ -319,7 +320,7 @@ pub fn neutral_file(section: &str, variable: &str) -> Option<&'static str> {
     NEUTRAL_FILES.iter().find(is_it).map(|(.., neutral)| *neutral)
 }
 
-/// Returns the key that sets for all servers what a key sets for one: `http.proxy` for `http.ADDRESS.proxy` and
+/// Returns the key that sets for all servers what a key sets for one server: `http.proxy` for `http.ADDRESS.proxy` and
 /// `remote.NAME.proxy`.
 pub fn general(key: &str) -> Option<String> {
     let (section, rest) = key.split_once('.')?;
@@ -329,7 +330,7 @@ pub fn general(key: &str) -> Option<String> {
     Some(format!("{section}.{variable}"))
 }
 
-/// Returns whether a program, by its name without version, runs git.
+/// Returns whether a program, by its name without a version, runs git.
 pub fn runs_git(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.starts_with("git-") || RUN_GIT.binary_search(&&*name).is_ok()

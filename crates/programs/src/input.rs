@@ -1,10 +1,11 @@
-//! Programs that run their standard input.
+//! Classifies programs that execute their standard input.
 //!
-//! Such input is part of the permission prompt, because the arguments do not show which code runs. Other programs read data.
+//! Such input is part of the permission prompt, because the arguments do not show which code runs. Other programs read their
+//! input as data.
 
 use super::{COMPILERS, INTERPRETERS, is_standard_input, name_of};
 
-/// Shells, which run a file, the command line of `-c`, or their input.
+/// Shells, which execute a file, the command line after `-c`, or their input.
 const SHELLS: &[&str] = &[
     "ash",
     "bash",
@@ -25,7 +26,7 @@ const SHELLS: &[&str] = &[
     "zsh",
 ];
 
-/// Programs that run a file, and their input without one.
+/// Programs that execute a file, or without a file their input.
 const SCRIPT_RUNNERS: &[&str] = &[
     "bun",
     "clj",
@@ -145,7 +146,7 @@ const COMMAND_READERS: &[&str] = &[
 ];
 
 /// Interpreters that read their input as data, or not at all: builders, testers, package managers, converters. The input of all
-/// others may be a program.
+/// other interpreters may be a program.
 const DATA_READERS: &[&str] = &[
     "act",
     "ansible",
@@ -329,22 +330,22 @@ const DATA_READERS: &[&str] = &[
     "zig",
 ];
 
-/// Options of script runners that take no value and run nothing.
+/// Options of script runners that take no value and execute nothing.
 const PLAIN_OPTIONS: &[&str] = &["--enable-source-maps", "--no-warnings", "-B", "-u"];
 
-/// Shell commands that run their arguments or input.
+/// Shell commands that execute their arguments or input.
 const RUNNING_WORDS: &[&str] =
     &[".", "builtin", "command", "eval", "exec", "mapfile", "read", "readarray", "source", "trap"];
 
 /// Shell keywords that precede a command.
 const KEYWORDS: &[&str] = &["!", "do", "elif", "else", "if", "then", "time", "until", "while"];
 
-/// Package managers, which start a shell, or run their input, with one of these commands.
+/// Package managers that start a shell, or execute their input, with one of these commands.
 const MANAGERS: &[&str] = &["bun", "deno", "npm", "pnpm", "uv", "yarn"];
 const MANAGERS_RUN: &[&str] = &["dlx", "exec", "repl", "run", "x"];
 
-/// Returns whether a program with these arguments runs its standard input. True in case of doubt: the input is then part of the
-/// prompt.
+/// Returns whether a program with these arguments executes its standard input. Returns true in case of doubt: the input is then
+/// part of the prompt.
 pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     let file = command.rsplit(['/', '\\']).next().unwrap_or(command).to_ascii_lowercase();
     let name = name_of(command).to_ascii_lowercase();
@@ -371,7 +372,7 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     if args.iter().any(|arg| names_input(arg)) && !COMPILERS.contains(&name.as_str()) {
         return is_interpreter || !super::is_plain(command, args, 0);
     }
-    // A program that `find -exec` or a git alias starts inherits the input, and so does `ed`, which `sdiff -o` starts.
+    // The input is inherited by a program that `find -exec` or a git alias starts, and by the `ed` that `sdiff -o` starts.
     if !is_interpreter && !super::is_plain(command, args, 0) {
         return true;
     }
@@ -390,10 +391,10 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
         })
 }
 
-/// Programs that read their input, and run commands of their script.
+/// Programs that read their input and may execute commands in their script.
 const EDITORS_OF_STREAMS: &[&str] = &["awk", "gawk", "mawk", "nawk", "sed"];
 
-/// Programs whose arguments contain another program with its arguments; it inherits their input.
+/// Programs whose arguments contain another program with its arguments; that program inherits the input.
 const STARTERS: &[&str] = &[
     "annotate-output",
     "bunx",
@@ -461,7 +462,7 @@ const WRAPPERS: &[&str] = &[
     "xargs",
 ];
 
-/// Returns whether arguments behind a script belong to the script.
+/// Returns whether arguments after a script belong to the script.
 pub(super) fn runs_scripts(name: &str) -> bool {
     is_shell(name) || (SCRIPT_RUNNERS.contains(&name) && !MANAGERS.contains(&name))
 }
@@ -471,12 +472,12 @@ pub(super) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
 
-/// Returns whether the purpose of a program is to run the one in its arguments.
+/// Returns whether the purpose of a program is to run the program in its arguments.
 pub(super) fn starts_another(name: &str) -> bool {
     WRAPPERS.contains(&name) || STARTERS.contains(&name)
 }
 
-/// Returns whether a script of `awk` or `sed` may run a program: `system(...)`, a pipe, `getline`, the command or flag `e`.
+/// Returns whether a script of `awk` or `sed` may run a program: `system(...)`, a pipe, `getline`, or the command or flag `e`.
 fn runs_in_script(script: &str) -> bool {
     let flags = script.rsplit(['/', '|', ',', '#']).next().unwrap_or_default();
     let has_flag = flags.len() < script.len() && flags.len() <= 8 && flags.contains('e');
@@ -487,8 +488,8 @@ fn runs_in_script(script: &str) -> bool {
         || script.split([';', '\n', '}']).any(is_command)
 }
 
-/// Returns whether the first argument behind plain options is a file to run, which is not the input. Interpreters differ in the
-/// options that take a value, so the answer is false behind any other option.
+/// Returns whether the first argument after plain options is a file to execute, which is not the input. Interpreters differ in
+/// the options that take a value, so the answer is false after any other option.
 fn runs_a_file(args: &[&str]) -> bool {
     if matches!(args, ["--version" | "-V" | "-v" | "--help" | "-h"]) {
         return true;
@@ -498,7 +499,7 @@ fn runs_a_file(args: &[&str]) -> bool {
     rest.first().is_some_and(|file| !file.starts_with(['-', '+'])) && !rest.iter().any(|arg| names_input(arg))
 }
 
-/// Returns whether an argument names standard input, alone or behind an option: `-`, `-f-`, `--file=/dev/stdin`.
+/// Returns whether an argument names standard input, alone or as the value of an option: `-`, `-f-`, `--file=/dev/stdin`.
 fn names_input(arg: &str) -> bool {
     let behind_letters = || {
         let is_cluster = arg.starts_with('-') && !arg.starts_with("--");
@@ -508,9 +509,9 @@ fn names_input(arg: &str) -> bool {
     is_standard_input(arg) || behind_letters() || value()
 }
 
-/// Returns whether a shell's command line runs the shell's input.
+/// Returns whether a shell's command line executes the shell's input.
 fn line_interprets_input(line: &str) -> bool {
-    // Expansions are unknown before the line runs.
+    // The result of expansions is unknown before the line runs.
     line.contains(['$', '`'])
         || line.split(['|', ';', '&', '\n', '(', ')', '{', '}', '<', '>']).any(|part| {
             let words: Vec<&str> = part.split_whitespace().collect();
@@ -521,7 +522,7 @@ fn line_interprets_input(line: &str) -> bool {
         })
 }
 
-/// Returns the command line behind `-c`, also in a cluster of options.
+/// Returns the command line after `-c`, even if `-c` is in a cluster of options.
 fn inline_command<'a>(args: &[&'a str]) -> Option<&'a str> {
     let is_option = |arg: &str| arg.starts_with('-') && !arg.starts_with("--") && arg.contains('c');
     let at = args.iter().position(|arg| is_option(arg))?;

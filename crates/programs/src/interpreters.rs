@@ -1,6 +1,6 @@
-//! Interpreters: programs that run their arguments or input.
+//! Lists interpreters: programs that execute their arguments or input.
 
-/// Sorted. Each runs programs or program text with any arguments.
+/// Interpreters, sorted by name. Each runs programs or program text with any arguments.
 pub(super) const INTERPRETERS: &[&str] = &[
     "abduco",
     "act",

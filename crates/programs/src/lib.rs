@@ -1,11 +1,11 @@
-//! Classifies programs that run other programs, and those uses of them that do not.
+//! Classifies programs that run other programs, and the uses of such programs that do not.
 //!
 //! There are two kinds. An *interpreter* (`bash`, `env`, `make`) runs other programs with any arguments: a grant of it allows
-//! anything, and prompts say so. A *tool with running options* (`git`, `find`, `tar`, `ssh`, `node`) does so for some arguments:
-//! a grant of its bare name covers the uses that are listed as plain, and `NAME *` covers all of them.
+//! anything, and prompts state that. A *tool with running options* (`git`, `find`, `tar`, `ssh`, `node`) runs others only for
+//! some arguments: a grant of its bare name covers the uses that are listed as plain, and `NAME *` covers all uses.
 //!
-//! The tables classify arguments. [`input`] classifies standard input, [`variables`] environment variables, and [`git_settings`] the
-//! settings of a repository; the connector that starts `git` overrides those that name programs.
+//! The tables classify arguments. [`input`] classifies standard input, [`variables`] environment variables, and [`git_settings`]
+//! the settings of a repository; the connector that starts `git` overrides those that name programs.
 
 #![warn(missing_docs)]
 #![warn(clippy::disallowed_methods)]
@@ -34,7 +34,7 @@ pub enum Kind {
     Plain,
     /// Some arguments run other programs.
     Options,
-    /// The purpose of the program is to run others.
+    /// The purpose of the program is to run other programs.
     Interpreter,
 }
 
@@ -73,11 +73,11 @@ pub fn name_of(command: &str) -> &str {
 /// Other names of programs in the tables.
 const ALIASES: &[(&str, &str)] = &[("slogin", "ssh")];
 
-/// Programs that act by the name under which they are started: the name of their file says nothing.
+/// Programs that act by the name under which they are started, so that the name of their file is irrelevant.
 const NAMED_BY_CALLER: &[&str] =
     &["asdf", "busybox", "coreutils", "mise", "proto", "rtx", "rustup", "snap", "toybox", "volta", "volta-shim"];
 
-/// Parts of a name behind a version that name a platform or a build: `perl5.36-x86_64-linux-gnu`.
+/// Parts of a name after a version that name a platform or a build: `perl5.36-x86_64-linux-gnu`.
 const PLATFORMS: &[&str] = &[
     "aarch64",
     "amd64",
@@ -102,13 +102,13 @@ fn is_known(name: &str) -> bool {
     known(name).is_some()
 }
 
-/// Returns the name of the tables.
+/// Returns the spelling of a name in the tables.
 fn known(name: &str) -> Option<&'static str> {
     let at = INTERPRETERS.binary_search(&name).ok().map(|at| INTERPRETERS[at]);
     at.or_else(|| tool(name)?.names.iter().copied().find(|known| *known == name))
 }
 
-/// Returns the known program of a name with a version or target: `python3.13t`, `php8.2-cgi`, `x86_64-linux-gnu-ld.bfd`.
+/// Returns the known program for a name with a version or target: `python3.13t`, `php8.2-cgi`, `x86_64-linux-gnu-ld.bfd`.
 fn versioned(name: &str) -> Option<&'static str> {
     if let Some((_, rest)) = name.split_once("-linux-gnu-").or_else(|| name.split_once("-linux-musl-")) {
         return known(rest).or_else(|| versioned(rest));
@@ -130,15 +130,15 @@ fn versioned(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the name of the file that a command resolves to, if the tables know the file and not the command: a link of another
-/// name to `ssh` is `ssh`.
+/// Returns the name of the file that a command resolves to, if the tables know the file but not the command: a link to `ssh`
+/// under another name is `ssh`.
 pub fn name_behind<'a>(command: &str, file: &'a str) -> Option<&'a str> {
     let name = name_of(file);
     (kind_of(command) == Kind::Plain && kind_of(file) != Kind::Plain && !NAMED_BY_CALLER.contains(&name))
         .then_some(name)
 }
 
-/// Returns the table of a tool with running options.
+/// Returns the table entry of a tool with running options.
 fn tool(name: &str) -> Option<&'static PlainTool> {
     TOOLS.iter().find(|tool| tool.names.contains(&name))
 }
@@ -155,8 +155,8 @@ pub fn kind_of(command: &str) -> Kind {
     }
 }
 
-/// Returns whether a program with these arguments is known to run no other program that the arguments, or a file that they name,
-/// request. The `named` leading arguments are named by the grant and are allowed.
+/// Returns whether a program with these arguments is known not to run other programs at the request of the arguments or of files
+/// that they name. The first `named` arguments are named by the grant and are allowed.
 pub fn is_plain(command: &str, args: &[&str], named: usize) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     match tool(&name) {
@@ -192,7 +192,7 @@ pub fn names_folder(command: &str, args: &[&str]) -> bool {
     obeys_folder(command) && args.iter().any(names)
 }
 
-/// Returns whether a program obeys files in its working folder, so that the same arguments act differently in another one.
+/// Returns whether a program obeys files in its working folder, so that the same arguments act differently in another folder.
 pub fn obeys_folder(command: &str) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     INTERPRETERS.binary_search(&name.as_str()).is_ok() || tool(&name).is_some_and(|tool| tool.obeys_folder)
@@ -213,7 +213,7 @@ const LEAVE_WORK_TREE: &[&str] = &[
     "write-tree",
 ];
 
-/// Returns whether git with these arguments writes no file of the work tree. Does not support options before the command.
+/// Returns whether git with these arguments writes no file of the work tree. Options before the command are not supported.
 pub fn leaves_work_tree(args: &[&str]) -> bool {
     // `read-tree -u` writes files.
     let is_plain =
@@ -235,16 +235,16 @@ pub fn needs_no_credentials(command: &str) -> bool {
     is_tool || is_file_tool(command)
 }
 
-/// Returns whether a program copies, moves, shows or changes files and keeps none of its own in the home.
+/// Returns whether a program copies, moves, shows or changes files, and stores no files of its own in the home.
 pub fn is_file_tool(command: &str) -> bool {
     let file = command.rsplit(['/', '\\']).next().unwrap_or(command).to_ascii_lowercase();
     let name = name_of(command).to_ascii_lowercase();
-    // GNU's tools that are installed next to those of the system: `gcp`.
+    // GNU's tools are also installed next to the system's tools with a prefix: `gcp`.
     let names = [Some(file.as_str()), Some(name.as_str()), file.strip_prefix('g')];
     names.into_iter().flatten().any(|name| FILE_TOOLS.binary_search(&name).is_ok())
 }
 
-/// Returns whether path arguments of a program may refer to another machine, or to no files.
+/// Returns whether path arguments of a program may refer to another machine, or not to files.
 pub fn names_other_folders(command: &str) -> bool {
     ["gh", "ssh"].contains(&name_of(command))
 }
@@ -255,7 +255,8 @@ pub fn is_used_in_full(command: &str) -> bool {
     kind_of(command) == Kind::Options && name_of(command) != "pi"
 }
 
-/// Returns the files that an argument may name: itself, the value of an option, the part behind `@`, and a `file:` URL.
+/// Returns the files that an argument may name: the argument itself, the value of an option, the part after `@`, and a `file:`
+/// URL.
 pub fn files_of_argument(arg: &str) -> impl Iterator<Item = &str> {
     let behind = |mark: char| arg.split_once(mark).map(|(_, value)| value);
     let cluster = || {
@@ -270,7 +271,7 @@ pub fn files_of_argument(arg: &str) -> impl Iterator<Item = &str> {
     parts.into_iter().flatten().filter(|part| !part.is_empty())
 }
 
-/// Returns whether an argument is neither an option nor an absolute path, or is an option whose value behind `=` is like that.
+/// Returns whether an argument, or the value of an option after `=`, is neither an option nor an absolute path.
 fn is_relative(arg: &str) -> bool {
     let value = arg.split_once('=').map(|(_, value)| value);
     match arg.starts_with('-') {
@@ -281,14 +282,14 @@ fn is_relative(arg: &str) -> bool {
     }
 }
 
-/// Returns whether an argument, or the value of an option, looks like a relative path: it has a slash, or a dot inside.
+/// Returns whether an argument, or the value of an option, looks like a relative path: it contains a slash, or a dot inside.
 fn is_relative_file(arg: &str) -> bool {
     let parts = [Some(arg), arg.rsplit_once('=').map(|(_, value)| value)];
     let mut parts = parts.into_iter().flatten().filter(|part| !part.starts_with(['-', '/']) && !part.contains("://"));
     parts.any(|part| part.contains('/') || part.trim_matches('.').contains('.'))
 }
 
-/// Returns whether a name is that of standard input: `-`, a device, a descriptor.
+/// Returns whether a name refers to standard input: `-`, a device, a descriptor.
 fn is_standard_input(arg: &str) -> bool {
     let parts: Vec<&str> = arg.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let is_system = |part: &&str| matches!(*part, "dev" | "proc");
@@ -298,7 +299,7 @@ fn is_standard_input(arg: &str) -> bool {
     }
 }
 
-/// Returns whether a file is on another machine: a colon with no slash before it. Also in `--file=HOST:FILE`.
+/// Returns whether a file is on another machine: a colon with no slash before it, also in `--file=HOST:FILE`.
 fn names_a_host(arg: &str) -> bool {
     let file = match arg.strip_prefix("--").and_then(|option| option.split_once('=')) {
         Some((name, file)) if "file".starts_with(name) => file,
@@ -465,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn text_for_an_agent_is_no_address_and_a_model_with_a_blank_is_one() {
+    fn a_model_of_an_agent_with_a_blank_is_refused_and_a_prompt_is_not() {
         let is_asked = |args: &[&str]| !is_plain("pi", args, 0);
         assert!(is_asked(&["-p", "--no-session", "--model", "script:/p/m y.jsonl", "Task"]));
         assert!(is_asked(&["-p", "--model=script:/p/m y.jsonl", "Task"]));

@@ -1,10 +1,10 @@
-//! Decides whether an interpreter with more arguments than a grant names still does what the grant names.
+//! Decides whether an interpreter with more arguments than a grant names is still used as granted.
 //!
 //! | the grant names | judged by |
 //! |---|---|
-//! | a program that starts another (`timeout 60 make clean`) | the rules of the other one; it has to be named, and an option of unknown use ends the search for it |
-//! | a script (`sh run.sh`) | nothing further: its arguments are its own |
-//! | a command (`make clean`) | each further argument, also behind `--`, except where a program passes those to the named script |
+//! | a program that starts another (`timeout 60 make clean`) | the rules of the started program, which has to be named; an unknown option ends the search for it |
+//! | a script (`sh run.sh`) | nothing further: the arguments belong to the script |
+//! | a command (`make clean`) | each further argument, also after `--`, unless the program passes those to the named script |
 //!
 //! The value of an option is not an operand: `sh -o pipefail` names no script.
 
@@ -29,7 +29,7 @@ const HARMLESS_OPTIONS: &[&str] = &[
     "--version",
 ];
 
-/// Programs that pass what follows `--` to the script that the arguments before it name.
+/// Programs that pass the arguments after `--` to the script that the arguments before it name.
 const PASS_BEHIND_DASHES: &[&str] = &[
     "composer",
     "deno",
@@ -49,18 +49,18 @@ const PASS_BEHIND_DASHES: &[&str] = &[
     "yarnpkg",
 ];
 
-/// A program that starts the one in its arguments.
+/// A program that starts the program in its arguments.
 struct Starter {
     names: &'static [&'static str],
-    /// Sub-commands that start a program; empty for a program without any.
+    /// Sub-commands that start a program; empty if the program has no sub-commands.
     commands: &'static [&'static str],
-    /// Options without a value, or with one in the same argument; letters may form a cluster.
+    /// Options without a value, or with a value in the same argument; letters may form a cluster.
     flags: &'static str,
     /// Options whose value may be the next argument.
     with_value: &'static str,
     /// Number of operands before the program.
     operands: usize,
-    /// Whether assignments may stand before it.
+    /// Whether assignments may precede the program.
     assigns: bool,
 }
 
@@ -79,7 +79,7 @@ impl Starter {
     }
 }
 
-/// Programs that start one by a sub-command.
+/// Creates the entry of a program that starts another one by a sub-command.
 const fn command_of(
     names: &'static [&'static str],
     commands: &'static [&'static str],
@@ -199,7 +199,7 @@ impl Starter {
         Started::Unknown
     }
 
-    /// Returns whether all letters are flags, up to one whose value is the rest of the argument.
+    /// Returns whether all letters are flags, up to a letter whose value is the rest of the argument.
     fn is_cluster(&self, letters: &str, has: &impl Fn(&str, &str) -> bool) -> bool {
         for (at, letter) in letters.char_indices() {
             let option = format!("-{letter}");
@@ -214,7 +214,7 @@ impl Starter {
     }
 }
 
-/// Returns whether a program with more arguments than a grant names still does what the grant names.
+/// Returns whether a program with more arguments than a grant names is still used as granted.
 pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     let (leading, rest) = args.split_at(named.min(args.len()));
@@ -252,13 +252,13 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
         })
 }
 
-/// Returns whether one of the arguments that a grant names may be a file relative to the working folder, which the program
-/// executes or reads as configuration. Such a grant is valid in one folder only.
+/// Returns whether one of the arguments that a grant names may be a file relative to the working folder that the program executes
+/// or reads as configuration. Such a grant is valid in one folder only.
 pub fn names_relative_file(command: &str, args: &[&str]) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     let is_spelled = |arg: &&str| arg.starts_with("./") || arg.starts_with("../");
     match kind_of(command) {
-        // Of an unknown program, only what is written as a path.
+        // For an unknown program, only arguments that are written as a path count.
         Kind::Plain => !is_file_tool(command) && args.iter().any(is_spelled),
         Kind::Options => tool(&name).is_some_and(|tool| tool.names_relative_file(args)),
         Kind::Interpreter => {
@@ -280,7 +280,7 @@ pub fn names_relative_file(command: &str, args: &[&str]) -> bool {
     }
 }
 
-/// Returns whether a grant that names a started program with leading arguments covers it with all of its arguments.
+/// Returns whether a grant that names a started program with its leading arguments covers that program with all of its arguments.
 fn covers_started(program: &str, args: &[&str], named: usize) -> bool {
     let is_elsewhere = || named > 0 && names_folder(program, &args[named..]);
     match kind_of(program) {
@@ -295,7 +295,7 @@ pub(super) fn is_harmless_option(arg: &str) -> bool {
     HARMLESS_OPTIONS.contains(&arg)
 }
 
-/// Returns whether arguments of a shell or a script runner contain a script or line of code, and not just values of options.
+/// Returns whether arguments of a shell or a script runner contain a script or a line of code, and not just values of options.
 fn operand_of_script(name: &str, leading: &[&str]) -> bool {
     const FLAGS: &[&str] = &[
         "--",
@@ -340,7 +340,7 @@ fn has_command(name: &str, leading: &[&str]) -> bool {
     first_operand(leading, is_option, |arg| is_assignment(arg) || is_flag(arg)).is_some()
 }
 
-/// Returns the first argument that is neither an option nor the value of one; `None` if there are flags only.
+/// Returns the first argument that is neither an option nor the value of an option; `None` if there are only flags.
 fn first_operand<'a>(
     args: &[&'a str],
     is_option: impl Fn(&str) -> bool,
@@ -372,7 +372,7 @@ mod tests {
     use super::*;
     use crate::tests::command_lines;
 
-    /// Reads a line of a fixture: `PROGRAM ARGS | ARGS`, with what the grant names before the bar.
+    /// Evaluates a line of a fixture: `PROGRAM ARGS | ARGS`, where the part before the bar is the grant.
     fn stays(line: &str) -> bool {
         let (named, rest) = line.split_once(" | ").expect("a bar behind what is named");
         let words: Vec<&str> = named.split(' ').chain(rest.split(' ')).collect();

@@ -1,9 +1,9 @@
-//! Files and folders that tools obey because of their location: programs to start, code to load, or text for a model.
+//! Lists files and folders that tools obey because of their location: programs to start, code to load, or text for a model.
 //!
-//! These are not the project's code that a user runs, but files that a tool reads before it does its work. Writing them needs a
-//! grant that names them.
+//! These are not the project's code that a user runs, but files that a tool reads before it does its work. Writing one of them
+//! needs a grant that names it.
 
-/// Names that are protected with everything below, in any folder.
+/// Names that are protected in any folder, with everything below them.
 pub const FOLDERS: &[&str] = &[
     // Servers that build and test pushed code, with their own keys.
     ".buildkite",
@@ -22,7 +22,7 @@ pub const FOLDERS: &[&str] = &[
     "appveyor.yml",
     "azure-pipelines.yml",
     "bitbucket-pipelines.yml",
-    // Files that a commit or a push runs.
+    // Hooks, which a commit or a push runs.
     ".githooks",
     ".husky",
     ".lefthook.yaml",
@@ -160,7 +160,7 @@ pub const FOLDERS: &[&str] = &[
     ".vimrc",
     ".vscode",
     ".zed",
-    // pi itself, started in another folder that its user trusts.
+    // pi itself, started in another folder that the user trusts.
     ".pi/APPEND_SYSTEM.md",
     ".pi/SYSTEM.md",
     ".pi/extensions",
@@ -223,7 +223,7 @@ pub const FOLDERS: &[&str] = &[
 /// Number of components of the longest pattern of [`FILES`].
 pub const MAX_FILE_NAMES: usize = 2;
 
-/// File names, in any folder; `*` matches any characters of a name. Does not apply to folders.
+/// File names that are protected in any folder; `*` matches any characters of a name. Does not apply to folders.
 pub const FILES: &[&str] = &[
     // Builders and task runners.
     "*.csproj",
@@ -274,7 +274,7 @@ pub const FILES: &[&str] = &[
     "compose*.yml",
     "docker-compose*.yaml",
     "docker-compose*.yml",
-    // Settings of checkers, testers and bundlers that are programs, or name plug-ins.
+    // Settings of checkers, testers and bundlers that are programs, or that name plug-ins.
     "*.config.cjs",
     "*.config.cts",
     "*.config.js",
@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_pattern_of_a_file_is_longer_than_is_said() {
+    fn no_file_pattern_exceeds_the_maximum_length() {
         let longest = FILES.iter().map(|pattern| pattern.split('/').count()).max();
         assert_eq!(longest, Some(MAX_FILE_NAMES));
     }

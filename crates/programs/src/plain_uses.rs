@@ -1,27 +1,27 @@
-//! Lists the plain uses of programs that can run others: a use that is not listed here is not plain.
+//! Lists the plain uses of programs that can run other programs: a use that is not listed here is not plain.
 //!
-//! Such programs have hundreds of options, and each version adds some. A list of dangerous options is always out of date, so the
-//! tables list the uses that are known to run no program that an argument, or a file that an argument names, requests:
-//! sub-commands by their full names, and the options of each. All other uses need a grant of the whole command line: other
-//! commands, other options, abbreviations, values that name a program.
+//! Such programs have hundreds of options, and each version adds some. A list of dangerous options would always be out of date,
+//! so the tables list the uses that are known not to run programs at the request of an argument, or of a file that an argument
+//! names: sub-commands by their full names, and the options of each. All other uses (other commands, other options,
+//! abbreviations, values that name a program) need a grant of the whole command line.
 //!
 //! Options are written as in a usage text, separated by spaces:
 //!
 //! | written | permits |
 //! |---|---|
 //! | `--name` | `--name` and `--name=VALUE` |
-//! | `--name=a\|b` | these values only, behind `=` or as the next argument |
-//! | `--name[=a\|b]` | without a value, and these values behind `=` |
+//! | `--name=a\|b` | these values only, after `=` or as the next argument |
+//! | `--name[=a\|b]` | no value, or one of these values after `=` |
 //! | `-x` | `-x`, also in a cluster (`-xy`) |
 //! | `-x:` | the same; the rest of its cluster is its value |
 //! | `-x=a\|b` | these values only, as the rest of the cluster or as the next argument |
-//! | `-#` | a number (`-5`), and the letter of a unit behind it |
+//! | `-#` | a number (`-5`), optionally followed by the letter of a unit |
 //!
-//! With [`Syntax::Words`] each argument is one option: `-name` permits `-name`, `--name` and `-name=VALUE`, `-x:` all that
-//! begins so.
+//! With [`Syntax::Words`] each argument is one option: `-name` permits `-name`, `--name` and `-name=VALUE`, `-x:` any argument
+//! with this prefix.
 //!
-//! Every argument with a leading dash is checked, even if it may be the value of the one before it or follow `--`, so that the
-//! tables need not list the options with a value. An argument with a dash and a blank is text, not an option.
+//! Every argument with a leading dash is checked, even if it may be the value of the previous argument or follow `--`, so that
+//! the tables need not list the options with a value. An argument with a dash and a blank is text, not an option.
 
 mod git;
 mod tools;
@@ -36,11 +36,11 @@ pub(super) struct PlainTool {
     front: &'static str,
     /// Options before a sub-command that take the next argument, if a grant names them.
     front_with_value: &'static [&'static str],
-    /// The first match of an argument list applies.
+    /// Uses; the first one that matches an argument list applies.
     uses: &'static [PlainUse],
-    /// Whether the program obeys files in its working folder, also in its plain uses.
+    /// Whether the program obeys files in its working folder, even in its plain uses.
     pub(super) obeys_folder: bool,
-    /// Whether a file of its working folder names the program that runs in its place, even for `--version`: nothing is plain
+    /// Whether a file in the working folder names the program that runs instead, even for `--version`. Then nothing is plain
     /// unless a grant names more than the program.
     only_by_name: bool,
 }
@@ -56,13 +56,13 @@ pub(super) enum Syntax {
     Words,
     /// Options, then a file to run, whose arguments are unrestricted.
     Script,
-    /// Like `Script`, but a first word without dot or slash is a command instead of a file.
+    /// Like `Script`, but a first word without a dot or slash is a command, not a file.
     ScriptFile,
 }
 
 /// Plain uses that begin with the same words.
 struct PlainUse {
-    /// Sub-commands by words, each with alternatives: `remote get-url|show`. Empty for a program without any.
+    /// Sub-command by words, each with alternatives: `remote get-url|show`. Empty for a program without sub-commands.
     command: &'static str,
     options: &'static [&'static str],
     /// Returns whether an argument is never plain, neither as an operand nor as a value.
@@ -71,7 +71,7 @@ struct PlainUse {
     refuses_value: fn(&str, &str) -> bool,
     /// Returns whether all arguments together may be plain.
     requires: fn(&[&str]) -> bool,
-    /// Plain only under a grant that names the command.
+    /// Whether the use is plain only under a grant that names the command.
     by_name: bool,
 }
 
@@ -116,7 +116,7 @@ impl PlainTool {
         Self { front, front_with_value: with_value, ..self }
     }
 
-    /// Returns whether a use is plain. The `named` leading arguments are named by the grant and count as allowed.
+    /// Returns whether a use is plain. The first `named` arguments are named by the grant and count as allowed.
     pub(super) fn is_plain(&self, args: &[&str], named: usize) -> bool {
         if self.only_by_name && named == 0 {
             return false;
@@ -151,8 +151,8 @@ impl PlainTool {
         known.permits(open, self.syntax)
     }
 
-    /// Returns whether one of these arguments of a grant may be the name of a file relative to the working folder, which the
-    /// program runs or obeys.
+    /// Returns whether one of these arguments of a grant may name a file relative to the working folder that the program executes
+    /// or obeys.
     pub(super) fn names_relative_file(&self, args: &[&str]) -> bool {
         let is_value = |at: usize| at > 0 && args[at - 1].starts_with('-');
         let is_any = |at: usize| super::is_relative(args[at]);
@@ -203,11 +203,11 @@ impl PlainTool {
             if at >= named && !known.permits(&args[at..=at], Syntax::Letters) {
                 return false;
             }
-            // The module, or the line of code, gets all following arguments.
+            // All following arguments belong to the module, or to the line of code.
             if let Some(ends) = is_python.then(|| ends_options(arg)).flatten() {
                 return at + ends < named;
             }
-            // A named argument behind a named option may be its value.
+            // A named argument after a named option may be the value of the option.
             let has_value =
                 at + 1 < named && !is_flag(arg) && args[at + 1..].first().is_some_and(|next| !next.starts_with('-'));
             at += if has_value { 2 } else { 1 };
@@ -218,7 +218,7 @@ impl PlainTool {
         let Some(file) = args.get(at) else { return !args.is_empty() && args.len() <= named };
         let is_file = self.syntax == Syntax::Script || file.contains(['.', '/']);
         if at < named && !is_file {
-            // Options behind the name of a command are those of the program.
+            // Options after the name of a command belong to that command.
             let open = args[named..].iter().take_while(|arg| **arg != "--");
             return open.into_iter().all(|arg| !arg.starts_with('-') || super::named_uses::is_harmless_option(arg));
         }
@@ -226,7 +226,7 @@ impl PlainTool {
     }
 }
 
-/// Returns whether an option of python is its last one (`-m`, `-c`, also in a cluster), by the number of arguments that it takes.
+/// Returns the number of arguments that an option of python takes, if it is the last option (`-m`, `-c`, also in a cluster).
 fn ends_options(arg: &str) -> Option<usize> {
     let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
     let at = letters.find(['c', 'm', 'W', 'X'])?;
@@ -235,7 +235,7 @@ fn ends_options(arg: &str) -> Option<usize> {
 }
 
 impl PlainUse {
-    /// Returns the number of words of its command, if arguments begin with it.
+    /// Returns the number of words of the use's command, if the arguments begin with it.
     fn words_in(&self, args: &[&str]) -> Option<usize> {
         let words = self.command.split_whitespace();
         let count = words.clone().count();
@@ -273,7 +273,7 @@ impl PlainUse {
             })
     }
 
-    /// Returns whether each letter of a cluster is permitted, up to one that takes the rest as its value.
+    /// Returns whether each letter of a cluster is permitted, up to a letter that takes the rest as its value.
     fn permits_letters(&self, letters: &str, next: Option<&str>) -> bool {
         for (at, letter) in letters.char_indices() {
             let Some(option) = options(self.options).find(|option| option.letter() == Some(letter)) else {
@@ -303,14 +303,14 @@ fn options<'a>(lists: &'a [&'a str]) -> impl Iterator<Item = PermittedOption<'a>
 }
 
 impl PermittedOption<'_> {
-    /// Returns its letter, for an option `-x`.
+    /// Returns the letter of an option `-x`.
     fn letter(self) -> Option<char> {
         let mut letters = self.0.strip_prefix('-')?.chars();
         let letter = letters.next().filter(|letter| !matches!(letter, '-' | '#'))?;
         letters.next().is_none_or(|end| matches!(end, ':' | '=')).then_some(letter)
     }
 
-    /// Returns whether it permits a whole argument. `--name` also permits `-name` where options are words.
+    /// Returns whether the option permits a whole argument. `--name` also permits `-name` where options are words.
     fn permits_word(self, arg: &str, next: Option<&str>) -> bool {
         if let Some(beginning) = self.0.strip_suffix(':') {
             return arg.starts_with(beginning);
@@ -333,7 +333,7 @@ fn is_one_of(value: &str, values: &str) -> bool {
     values.split('|').any(|known| known == value)
 }
 
-/// Returns whether text is digits, with at most one letter behind them.
+/// Returns whether text consists of digits, with at most one letter after them.
 fn is_number(text: &str) -> bool {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     !digits.is_empty() && text.len() - digits.len() < 2 && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -351,7 +351,7 @@ const fn nothing(_: &str) -> bool {
     false
 }
 
-/// Matches `HELPER::ADDRESS`: git runs a program of that name.
+/// Matches `HELPER::ADDRESS`, for which git runs a program of that name.
 fn names_a_helper(operand: &str) -> bool {
     operand.contains("::")
 }
@@ -371,7 +371,7 @@ fn begins_with_plus_or_list(operand: &str) -> bool {
     begins_with_plus(operand) || names_a_list(operand)
 }
 
-/// Matches `SCHEME:REST`: keys from an engine or a provider.
+/// Matches `SCHEME:REST`, which loads keys from an engine or a provider.
 fn has_a_scheme(operand: &str) -> bool {
     operand.contains(':')
 }
@@ -383,8 +383,8 @@ fn is_no_file(operand: &str) -> bool {
     matches!(operand, "inspect" | "debug") || rest.unwrap_or(operand).contains(':')
 }
 
-/// Returns whether an operand is not a plain network URL, such as `file:`, `svn+ssh:`, `^/trunk` or `path@REV`. A local
-/// repository has hooks, a tunnel is a program, and an address relative to the working copy's repository, or a version of a file
+/// Returns whether an operand is anything but a plain network URL, such as `file:`, `svn+ssh:`, `^/trunk` or `path@REV`. A local
+/// repository has hooks, and a tunnel is a program. An address relative to the working copy's repository, or a version of a file
 /// in it, may refer to either.
 fn is_no_network_address(operand: &str) -> bool {
     let operand = operand.to_ascii_lowercase();
@@ -401,7 +401,7 @@ fn is_network_address(operand: &str) -> bool {
     ["http", "https", "svn"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// Returns whether arguments name a repository by its network address, so that the working copy's repository is not used.
+/// Returns whether the arguments name a repository by its network address, so that the working copy's repository is not used.
 fn has_network_address(args: &[&str]) -> bool {
     args.iter().any(|arg| is_network_address(arg))
 }
@@ -411,7 +411,7 @@ fn begins_with_slash_or_list(operand: &str) -> bool {
     operand.starts_with('/') || names_a_list(operand)
 }
 
-/// Sub-commands of `pi`, which change or show trust, grants, packages or sessions.
+/// Sub-commands of `pi` that change or show trust, grants, packages or sessions.
 const COMMANDS_OF_PI: &[&str] = &[
     "auth",
     "config",
@@ -434,14 +434,13 @@ const COMMANDS_OF_PI: &[&str] = &[
     "update",
 ];
 
-/// Matches a command of `pi`, a reply that is read from a file, or a package that is downloaded. Text of several words is a
-/// prompt.
+/// Matches a command of `pi`, a file to read a reply from, or a package to download. Text of several words is a prompt.
 fn is_no_agent(operand: &str) -> bool {
     COMMANDS_OF_PI.contains(&operand) || (names_a_source(operand) && !operand.contains(char::is_whitespace))
 }
 
-/// Returns whether each `-e` of `pi` has its extension in an argument of its own, where a source to download is seen: `-enpm:x`
-/// has it attached, also behind other letters.
+/// Returns whether each `-e` of `pi` has its extension in a separate argument, where a source to download can be recognised.
+/// `-enpm:x` has it attached, possibly after other letters.
 fn attaches_no_extension(args: &[&str]) -> bool {
     const SWITCHES: [char; 4] = ['p', 'h', 'v', 'V'];
     let attached = |arg: &&str| {
@@ -453,7 +452,7 @@ fn attaches_no_extension(args: &[&str]) -> bool {
     !args.iter().any(attached)
 }
 
-/// Matches the value of an option of `pi` that is not a prompt and names a reply in a file or something to download.
+/// Matches the value of an option of `pi` that is not a prompt and names a file with a reply, or a package to download.
 fn is_no_value_for_agent(option: &str, value: &str) -> bool {
     // The argument after one of these options is text.
     const TEXTS: &[&str] = &["--append-system-prompt", "--name", "--print", "--system-prompt", "-n", "-p"];

@@ -1,11 +1,11 @@
-//! Environment variables that steer programs, and harmless ones, by name and value.
+//! Lists environment variables that steer programs, and harmless ones, by name and value.
 //!
-//! A steering variable selects code that a program loads or runs, or a server that it contacts. Anything in neither table depends
-//! on the program.
+//! A steering variable selects code that a program loads or runs, or a server that it contacts. The effect of a variable in
+//! neither table depends on the program.
 
 use crate::name_of;
 
-/// Values of a variable that are harmless. Other values may end up in a command line of a build file.
+/// Harmless values of a variable. Other values may end up in a command line of a build file.
 enum HarmlessValues {
     /// `1`, `true`, `never`, or empty.
     Flag,
@@ -65,10 +65,10 @@ const HARMLESS_FOR_GIT: &[&str] = &[
     "GIT_TEST_DISALLOW_ABBREVIATED_OPTIONS",
 ];
 
-/// Variables that are harmless for some values only, and do not steer: a grant of all arguments covers them.
+/// Variables that are harmless only for some values, but do not steer programs: a grant of all arguments covers them.
 const NOT_STEERING: &[&str] = &["CARGO_TARGET_DIR", "NO_PROXY"];
 
-/// Programs that copy their input or do nothing: as a pager or an editor they keep a program from waiting for the user.
+/// Programs that copy their input or do nothing: as a pager or an editor they keep another program from waiting for the user.
 const IDLE_PROGRAMS: &[&str] = &[":", "cat", "echo", "false", "true"];
 
 /// Returns whether a variable with this value is harmless for a program.
@@ -95,7 +95,7 @@ pub fn is_harmless(command: &str, name: &str, value: &str) -> bool {
     }
 }
 
-/// Returns whether a variable that names a program names an idle one.
+/// Returns whether a variable names an idle program.
 fn is_idle(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let names_program = ["ASKPASS", "EDITOR", "PAGER", "VISUAL"].iter().any(|end| name.ends_with(end));
@@ -316,8 +316,8 @@ const STEERING_BEGINNINGS: &[&str] = &[
     "YARN_",
 ];
 
-/// Suffixes of steering variables. By convention they name a program to start, additional options, folders to load from, proxies,
-/// and certificates.
+/// Suffixes of steering variables. By convention such variables name a program to start, additional options, folders to load
+/// from, proxies, or certificates.
 const STEERING_ENDS: &[&str] = &[
     "OPT",
     "_ASKPASS",
@@ -338,7 +338,7 @@ const STEERING_ENDS: &[&str] = &[
     "_WRAPPER",
 ];
 
-/// Returns whether a variable steers a program. Ignores ASCII case, because some programs read both.
+/// Returns whether a variable steers programs. Ignores ASCII case, because some programs read both cases.
 pub fn steers(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let is_known = HARMLESS.iter().any(|(known, _)| *known == upper)
@@ -355,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_program_steers_nothing() {
+    fn an_idle_program_is_harmless() {
         for (name, value) in [
             ("GIT_PAGER", "cat"),
             ("pager", "cat"),

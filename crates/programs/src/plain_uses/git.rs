@@ -1,9 +1,9 @@
 //! The plain uses of git.
 //!
-//! Commands that write files at paths of their arguments or input are not plain under the bare name (`apply`, `clone`, `worktree
-//! add`, `mv`), because another program may run these files. Not plain are also `--no-index`, which reads any file, continuing an
-//! interrupted operation (`--continue`, `--skip`), whose state in the repository is a list of commands, and
-//! `--recurse-submodules`, because a submodule has settings of its own.
+//! Commands that write files at paths of their arguments or input (`apply`, `clone`, `worktree add`, `mv`) are not plain under
+//! the bare name, because another program may run these files. The following are not plain either: `--no-index`, which reads any
+//! file; continuing an interrupted operation (`--continue`, `--skip`), whose state in the repository is a list of commands; and
+//! `--recurse-submodules`, because a submodule has its own settings.
 
 use super::{PlainTool, PlainUse, Syntax, named, names_a_helper, names_git_folder, plain, tool};
 
@@ -54,7 +54,7 @@ const STRATEGIES: &str = "-X=ours|theirs|patience|histogram|minimal|ignore-space
     ignore-space-at-eol|ignore-cr-at-eol|renormalize|no-renormalize|find-renames|no-renames \
     --strategy=ours|ort|recursive|resolve|octopus|subtree";
 
-/// Any other strategy runs the program `git-merge-NAME`.
+/// Strategies that git implements; for any other strategy it runs the program `git-merge-NAME`.
 const BY_STRATEGY: &str = "-s=ours|ort|recursive|resolve|octopus|subtree";
 
 const SIGN: &str = "-S: --gpg-sign --no-gpg-sign";
@@ -247,7 +247,7 @@ const USES: &[PlainUse] = &[
         ],
     ),
     plain("rm", &["-f -n -r -q --cached --dry-run --force --quiet --ignore-unmatch --sparse", PATHSPECS]),
-    // The command's own letters precede those of a log.
+    // The command's own options come before the options of a log.
     plain("shortlog", &["-n -s -e -c -w: --numbered --summary --email --group", LOG]),
     plain("show", &[LOG, DIFF]),
     plain(
@@ -334,7 +334,7 @@ const USES: &[PlainUse] = &[
     named("write-tree", &["--missing-ok --prefix"]),
 ];
 
-/// Matches any word: every operand of `git remote` is a command, or the subject of one.
+/// Matches any word: every operand of `git remote` is a command, or an operand of one.
 fn is_a_word(arg: &str) -> bool {
     !arg.is_empty() && !arg.starts_with('-')
 }

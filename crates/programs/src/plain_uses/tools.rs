@@ -1,4 +1,4 @@
-//! The plain uses of all programs except git, and the programs without plain uses.
+//! Lists the plain uses of all programs except git, and the programs without plain uses.
 
 use super::git::GIT;
 use super::{
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::names_a_host;
 
-/// All tools. A program is in one entry only.
+/// All tools. Each program is in one entry only.
 pub(crate) const TOOLS: &[PlainTool] = &[
     GIT,
     // Script runners.
@@ -102,7 +102,7 @@ pub(crate) const TOOLS: &[PlainTool] = &[
         --only-matching --word-regexp --line-regexp --invert-match --fixed-strings --perl-regexp --after-context \
         --before-context --context --no-filename --with-filename --quiet --no-messages --include --exclude --include-dir \
         --exclude-dir --hidden --ignore-files --color --colour --no-color --max-count --column-number --json"])]),
-    // It reads settings in its working folder.
+    // `ug` reads settings in its working folder.
     tool(&["ug"], Syntax::Letters, &[]),
     // Display.
     tool(&["less"], Syntax::Letters, &[plain("", &["-R -F -X -N -S -n -E -e -i -I -M -m -q -Q -r -s -V"]).without(begins_with_plus)]),
@@ -113,7 +113,7 @@ pub(crate) const TOOLS: &[PlainTool] = &[
     tool(&["json_pp"], Syntax::Words, &[plain("", &["-f=json -t=json|null|dumper -json_opt=pretty|canonical|pretty,canonical -v -V"])]),
     // `-x` loads a lexer, or a formatter, from a file.
     tool(&["pygmentize"], Syntax::Letters, &[plain("", &["-l: -f: -o: -S: -a: -N: -C -g -s -v -L -H -V -h"])]),
-    // It obeys git's settings, also those of a repository.
+    // `delta` obeys git's settings, including settings of a repository.
     tool(&["delta"], Syntax::Letters, &[]),
     // Clients of servers.
     tool(&["ssh"], Syntax::Letters, &[plain("", &["-p: -i: -l: -T -t -N -n -q -v -4 -6 -C -a -x -k"])]),
@@ -212,8 +212,8 @@ pub(crate) const TOOLS: &[PlainTool] = &[
     ),
     tool(&["clang-cl"], Syntax::Words, &[plain("", &["-c -o -O2 -g -w -Wall -Wextra -Werror -v -I: -D: -U: -fsyntax-only --version"])
         .without(begins_with_slash_or_list)]),
-    // `rustup` starts them, and `cargo`, from the folder that `rust-toolchain.toml` of the working folder names; `.cargo/config.toml`
-    // names compilers.
+    // `rustup` starts these programs, and `cargo`, from the folder that `rust-toolchain.toml` of the working folder names;
+    // `.cargo/config.toml` names compilers.
     tool(
         &[
             "cargo-clippy", "cargo-fmt", "cargo-miri", "clippy-driver", "rls", "rust-analyzer", "rust-gdb", "rust-gdbgui",
@@ -270,7 +270,7 @@ pub(crate) const TOOLS: &[PlainTool] = &[
         --strip-debug --strip-unneeded --only-section --remove-section --only-keep-debug --add-gnu-debuglink \
         --preserve-dates --output-target --input-target"]).without(names_a_list)]),
     tool(&["gold", "ld", "ld.bfd", "ld.gold", "ld.lld"], Syntax::Words, &[plain("", &["-v -V --help"]).without(is_a_word)]),
-    // For other languages it starts a program by name.
+    // For other languages `protoc` starts a program by name.
     tool(
         &["protoc"],
         Syntax::Letters,
@@ -281,8 +281,7 @@ pub(crate) const TOOLS: &[PlainTool] = &[
         )
         .without(names_a_list)],
     ),
-    // Version control.
-    // Commands may be abbreviated, and a local repository runs its hooks.
+    // Version control: commands may be abbreviated, and a local repository runs its hooks.
     tool(
         &["hg"],
         Syntax::Letters,
@@ -420,9 +419,10 @@ fn is_a_word(operand: &str) -> bool {
     !operand.is_empty() && !operand.starts_with('-')
 }
 
-/// Agents with a prompt. Not plain are other sessions (`-c`, `-r`, `--fork`, an id), external commands (`--mode rpc`), grants,
-/// trust, extensions to install, and models from a file or any server. An extension in a file adds no authority: a model that it
-/// selects is not chosen by the user (guard `attribution.started`). Files in its arguments are decided like those of any program.
+/// Agents with a prompt. The following are not plain: other sessions (`-c`, `-r`, `--fork`, an id), external commands (`--mode
+/// rpc`), grants, trust, extensions to install, and models from a file or from any server. An extension in a file adds no
+/// authority: a model that it selects does not count as chosen by the user (guard `attribution.started`). Files in the arguments
+/// are decided like those of any program.
 const PI: PlainTool = tool(&["pi"], Syntax::Letters, &[plain("", &["-p -h -v -V -e -n: -t: --print --help --version --mode=text|json \
     --model --models --provider --thinking --list-models --tools --exclude-tools --no-tools --no-builtin-tools --no-session \
     --session --session-dir --no-extensions --extension --no-mcp --skill --no-skills --prompt-template --no-prompt-templates \
