@@ -178,7 +178,7 @@ pub enum Window {
     Chunk,
 }
 
-/// How complete the text has to be for a match.
+/// Required completeness of the text for a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Settle {
@@ -242,7 +242,7 @@ pub struct Rule {
     pub max_retries_per_turn: Option<u32>,
     /// Part of prose that the rule reads.
     pub region: Region,
-    /// How complete the text has to be for a match.
+    /// Required completeness of the text for a match.
     pub settle: Settle,
     /// Text that one test of a condition sees.
     pub window: Window,

@@ -376,7 +376,7 @@ pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
 
 /// Tools that come with pi.
 const TOOLS: [&str; 7] = ["bash", "edit", "find", "grep", "ls", "read", "write"];
-/// Those of them whose calls have no path.
+/// Tools of pi whose calls have no path.
 const TOOLS_WITHOUT_PATH: [&str; 1] = ["bash"];
 
 /// Returns whether a text is a token for a stream or for a tool of pi.

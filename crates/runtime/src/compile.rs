@@ -90,7 +90,7 @@ impl Compiler {
     }
 }
 
-/// Attempts to read a package that other processes replace meanwhile.
+/// Maximum number of attempts to read a package while other processes replace it.
 const READINGS: usize = 8;
 
 /// Returns device and inode of the file or folder at a path; `None` if nothing exists there.

@@ -281,7 +281,7 @@ impl Loader {
                 }),
             ));
         }
-        // A factory may wait for a timer or a call, so the host has to run meanwhile.
+        // A factory may wait for a timer or a call, so the host has to run at the same time.
         let mut left = names.into_iter();
         let mut taken = Ok(());
         let take = |report| {

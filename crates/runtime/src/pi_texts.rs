@@ -176,7 +176,7 @@ async fn collected(environment: &Environment, compiler: &Compiler, is_offline: b
         .ledger(Arc::new(NoLedger))
         .without_discovery()
         .without_memory()
-        // It needs only the names of the prompt and tools.
+        // The session needs only the names of the prompt and of its tools.
         .connectors(|_, parts| {
             Connectors::new().log(parts.ledger, Arc::clone(&parts.timer)).timer(parts.timer).ui(Arc::new(NoUi))
         })

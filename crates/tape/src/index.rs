@@ -35,7 +35,7 @@ pub struct TapeIndex {
     supplied: Vec<String>,
 }
 
-/// One block.
+/// Index entry of a block.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BlockEntry {
     /// Offset of the block in the file.

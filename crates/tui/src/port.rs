@@ -420,7 +420,7 @@ impl TuiPort {
     }
 }
 
-/// An open dialog, which is closed when no caller awaits its answer any more.
+/// An open dialog, which is closed when its answer is no longer awaited.
 struct DialogGuard {
     port: TuiPort,
     number: u64,

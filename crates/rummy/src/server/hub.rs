@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 /// Maximum number of concurrent runs; further ones wait.
 const MAX_RUNS: usize = 32;
 
-/// One connection.
+/// A client's connection.
 struct Peer {
     out: mpsc::Sender<String>,
     rpc: Connection,
@@ -69,7 +69,7 @@ impl RunClient for Audience<'_> {
     }
 }
 
-/// One folder.
+/// A folder that the server serves, with its session.
 pub(super) struct ServedFolder<'s> {
     session: &'s RummySession,
     driver: RunDriver<'s>,
