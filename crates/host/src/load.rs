@@ -224,7 +224,7 @@ impl Host {
             (extension.package.id().clone(), sequel, extension.restart.ends.recent())
         };
         if slot.cell.borrow().status == ExtensionStatus::Retired {
-            // Its calls also count for the successor's name: each ends by itself.
+            // The successor has the same id, so its calls would end, too; the calls of this extension end by themselves.
             return;
         }
         self.0.services.dispatcher.end_extension(&id, &reason.error());

@@ -216,7 +216,7 @@ pub struct HostOptions {
     pub facts: Map<String, Value>,
     /// Time limits of verdicts.
     pub verdict: VerdictBudget,
-    /// Strikes after which a `stream_text` handler is no longer called.
+    /// Number of strikes after which a `stream_text` handler is not called any more.
     pub max_strikes: u32,
     /// Time limits of promises that do not settle.
     pub waits: WaitBudget,

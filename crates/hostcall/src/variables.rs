@@ -25,11 +25,11 @@ pub enum VariableEffect {
 /// One variable of a program that a call starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variable<'a> {
-    /// Its name.
+    /// Name of the variable.
     pub name: &'a str,
-    /// Its value.
+    /// Value of the variable.
     pub value: &'a str,
-    /// Its effect.
+    /// Effect of the variable.
     pub effect: VariableEffect,
 }
 

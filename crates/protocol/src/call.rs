@@ -41,11 +41,8 @@ use serde_json::{Map, Value};
 
 /// Declares the ops of one method and their parameters.
 ///
-/// CopyFile { from: String, exclusive: bool }`; a parameter whose name on the wire is not that of the field says it: `atime_ms as
-/// "atimeMs": f64`. The op `""` is the one without a name. => `"copyFile" => CopyFile { from: String, exclusive: bool }` declares
-/// an op. A parameter whose name on the wire differs from the field states it: `atime_ms as "atimeMs": f64`. The op `""` has no
-/// name. => CopyFile { from: String, exclusive: bool }`; a parameter whose name on the wire is not that of the field says it:
-/// `atime_ms as "atimeMs": f64`. The op `""` is the one without a name.
+/// `"copyFile" => CopyFile { from: String, exclusive: bool }` declares an op. A parameter whose name on the wire differs from the
+/// field states it: `atime_ms as "atimeMs": f64`. The op `""` has no name.
 macro_rules! hostcalls {
     ($(#[$doc:meta])* $name:ident = $method:literal {
         $($(#[$op_doc:meta])* $op:literal => $variant:ident { $($field:ident $(as $key:literal)? : $type:ty),* $(,)? }),* $(,)?

@@ -97,7 +97,7 @@ fn the_verdict_on_an_unasked_delta_is_ignored() {
 
         lab.host.stream(&text("d"));
         assert_eq!(lab.host.stream_ahead(&[text("e"), text("stop")]), (StreamOutcome::Continue, 0));
-        // The host was not told that the attempt ended: the next delta is of another attempt.
+        // `stream_over` is not called: the next delta is of another attempt.
         let outcome = lab.host.stream(&delta(2, StreamSource::Text, "f"));
         assert_eq!(outcome, StreamOutcome::Continue, "an abort of another delta is none of this one");
         assert_eq!(lab.ledger_lines("stream.verdict").len(), 0);

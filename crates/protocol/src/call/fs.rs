@@ -101,9 +101,9 @@ impl FsCall {
 /// A file, by path or by handle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileTarget {
-    /// By path.
+    /// A file at this path.
     Path(String),
-    /// By handle.
+    /// A file with this open handle.
     Handle(u64),
 }
 
