@@ -60,7 +60,7 @@ pub trait OpeningRealm {
     ///
     /// # Errors
     ///
-    /// The same as [`OpenRealm::open`].
+    /// Fails like [`OpenRealm::open`].
     fn finish(self: Box<Self>, host: &mut dyn SyncHost) -> Result<OpenedRealm, OpenError>;
 }
 

@@ -109,7 +109,7 @@ impl TarballCache {
     ///
     /// # Errors
     ///
-    /// The same as [`TarballCache::unpack`].
+    /// Fails like [`TarballCache::unpack`].
     pub async fn tarball(&self, package: &PinnedPackage) -> Result<Vec<u8>> {
         // The name is validated because it becomes a path here and part of a URL.
         let name = PackageName::parse(&package.name)?;

@@ -123,7 +123,7 @@ impl AuthFile {
     ///
     /// # Errors
     ///
-    /// The same as [`AuthFile::put`].
+    /// Fails like [`AuthFile::put`].
     pub(super) fn remove(&self, provider: &str) -> io::Result<bool> {
         let mut entries = self.entries()?;
         if entries.shift_remove(provider).is_none() {

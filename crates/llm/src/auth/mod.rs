@@ -335,7 +335,7 @@ impl Auth {
     ///
     /// # Errors
     ///
-    /// The same as [`Auth::store_key`].
+    /// Fails like [`Auth::store_key`].
     pub async fn forget(&self, provider: &str) -> Result<bool, String> {
         let (file, _lock) = self.locked_file().await?;
         file.remove(provider).map_err(said)
