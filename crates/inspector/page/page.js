@@ -1,7 +1,7 @@
 // @ts-check
 "use strict";
 
-// The script of the report page. It builds everything from text nodes: what a tape holds is never markup.
+// The script of the report page. It creates text nodes only, so that data on a tape is never parsed as markup.
 (() => {
   const ROW = 28;
   const LANE = 64;
@@ -13,9 +13,9 @@
   /** @type {Report} */
   const report = JSON.parse(byId("report").textContent ?? "{}");
   const names = new Map(report.lanes.map((lane) => [lane.realm, lane.realm === 0 ? lane.extension : `${lane.realm} ${lane.extension}`]));
-  /** Beginning of each turn, by number: places a time on the axis of turns. */
+  /** Start of each turn, in order, which maps a time to the axis of turns. */
   const turnStarts = report.rows.filter((row) => row.kind === "turn").map((row) => row.from).sort((a, b) => a - b);
-  /** Chunks and verdicts in the order in which they happened; a verdict follows the chunk that it answers. */
+  /** Chunks and verdicts in the order of their occurrence; a verdict follows the chunk that it answers. */
   const moments = [
     ...report.chunks.map((chunk) => ({ tick: chunk.tick, order: 0, chunk, verdict: undefined })),
     ...report.verdicts.map((verdict) => ({ tick: verdict.tick, order: 1, chunk: undefined, verdict })),
@@ -67,7 +67,7 @@
     return `${number} ${noun}${number === 1 ? "" : "s"}`;
   }
 
-  /** @param {number} us Returns how many turns began until then. */
+  /** @param {number} us Returns the number of turns that began before this time. */
   function turnAt(us) {
     let [low, high] = [0, turnStarts.length];
     while (low < high) {
@@ -273,7 +273,7 @@
     return report.lanes.filter((lane) => state.lanes.has(lane.realm));
   }
 
-  /** @returns {(value: number) => number} Places a value of the axis on the canvas. */
+  /** @returns {(value: number) => number} Returns the function that maps a value of the axis to the canvas. */
   function scale() {
     const width = canvas.clientWidth;
     return (value) => ((value - state.from) / (state.to - state.from)) * width;
@@ -382,7 +382,7 @@
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawTimeline());
   }
 
-  /** @param {number} x @param {number} y Returns the row that is drawn there, the topmost one. */
+  /** @param {number} x @param {number} y Returns the topmost row that is drawn at this position. */
   function hit(x, y) {
     const lanes = visibleLanes();
     const lane = lanes[Math.floor(y / LANE)];
@@ -397,7 +397,7 @@
     });
   }
 
-  // The list: only the rows in view are elements.
+  // The list, in which only visible rows are elements.
 
   const list = byId("list");
 

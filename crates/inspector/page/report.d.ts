@@ -15,7 +15,7 @@ interface Report {
 }
 
 interface Lane {
-  /** 0 for the agent. */
+  /** Number of the realm; 0 for the agent. */
   realm: number;
   extension: string;
 }

@@ -1,4 +1,4 @@
-// Watches an hour of work: replies, tools and a clock that ticks thirty times for each prompt.
+// Observes an hour of work: replies, tools, and a clock that ticks thirty times for each prompt.
 export default (pi: any) => {
 	let [words, tools, ticks] = [0, 0, 0];
 	pi.on("stream_text", ({ chunk }: any) => {

@@ -1,4 +1,4 @@
-// Works at each prompt: timers, hostcalls of both kinds, one that is denied, and a reply that a verdict stops.
+// Works at each prompt: timers, hostcalls of both kinds, a denied hostcall, and a reply that a verdict stops.
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 

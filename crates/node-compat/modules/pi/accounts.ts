@@ -1,6 +1,6 @@
 /**
- * `pi:pi/accounts`: log-ins of a provider of this extension: `oauth` of its configuration, or of the `auth` of a provider of
- * pi-ai.
+ * `pi:pi/accounts`: log-ins to a provider of this extension, by the `oauth` of its configuration or of the `auth` of a provider
+ * of pi-ai.
  */
 
 import { uiOfSession } from "pi:pi/ui";
@@ -9,7 +9,7 @@ import type { AbortSignal } from "pi:web/abort";
 
 type Config = Record<string, any>;
 
-/** pi's `Credential`: a log-in with the extension's own data, or a key of the user. */
+/** pi's `Credential`: a log-in with the extension's own data, or an API key of the user. */
 export type Stored = { type: "oauth"; [member: string]: any } | { type: "api_key"; key: string };
 
 /** pi's `ModelAuth`: the authorisation of a request. */
@@ -33,7 +33,7 @@ export interface OAuth {
   toAuth(credential: Stored): ModelAuth | Promise<ModelAuth>;
 }
 
-/** Stored credentials by provider, as the host last reported them. */
+/** Stored credentials by provider, as last reported by the host. */
 const stored = new Map<string, Stored>();
 
 export const storedFor = (provider: string): Stored | undefined => stored.get(provider);
@@ -43,7 +43,7 @@ export function takeStored(provider: string, credential: Stored | null | undefin
   else stored.delete(provider);
 }
 
-/** Returns the `oauth` of a configuration in the form of pi-ai. */
+/** Converts the `oauth` of a configuration to pi-ai's form. */
 export function adapted(oauth: Config): OAuth {
   return {
     login: ({ prompt, notify, signal }) =>
@@ -61,7 +61,7 @@ export function adapted(oauth: Config): OAuth {
   };
 }
 
-/** Returns the message of a log-in event for the user. */
+/** Returns the text that shows a log-in event to the user. */
 function wordsOf(event: Config): string {
   if (event.type === "auth_url") return `Open this page to log in: ${event.url}${event.instructions ? `\n${event.instructions}` : ""}`;
   if (event.type === "device_code") return `Open ${event.verificationUri} and enter the code ${event.userCode}`;
@@ -69,7 +69,7 @@ function wordsOf(event: Config): string {
   return `${event.message}${links.join("")}`;
 }
 
-/** Runs a log-in with dialogs of the session. */
+/** Runs a log-in with the session's dialogs. */
 export async function logIn(oauth: OAuth): Promise<unknown> {
   const ui = uiOfSession();
   const over = new AbortController();
@@ -80,7 +80,7 @@ export async function logIn(oauth: OAuth): Promise<unknown> {
       over.abort();
     };
   });
-  /** Ends the dialog that is shown while the extension waits for an external event. */
+  /** Closes the dialog that is open while the extension waits for an external event. */
   let stopWaiting = (): void => {};
 
   const waitFor = (): void => {
@@ -110,7 +110,7 @@ export async function logIn(oauth: OAuth): Promise<unknown> {
         const text = await ui.input(message, placeholder, options);
         if (text !== undefined) return text;
       }
-      // A log-in that is over needs no answer.
+      // A log-in that has ended needs no answer.
       if (over.signal.aborted) return new Promise<never>(() => {});
       if (!withdrawn?.aborted) giveUp();
       throw new Error("Login cancelled");

@@ -28,7 +28,7 @@ import type { AbortSignal } from "pi:web/abort";
 
 type Callable = (...args: any[]) => any;
 
-/** Members of a tool that are sent as data: pi's name, and the wire's. */
+/** Members of a tool that are sent as data: pi's name, and the name on the wire. */
 const TOOL_DATA: readonly (readonly [string, string])[] = [
   ["label", "label"],
   ["description", "description"],
@@ -39,7 +39,7 @@ const TOOL_DATA: readonly (readonly [string, string])[] = [
   ["renderShell", "render_shell"],
 ];
 
-/** Builds the object that the factory of an entry gets. */
+/** Creates the object that an entry's factory receives. */
 export function createApi(entry: Entry, ctx: object): object {
   const api = {
     on(event: string, handler: Callable, options?: { sources?: unknown }): (() => void) | undefined {
@@ -53,7 +53,7 @@ export function createApi(entry: Entry, ctx: object): object {
         spec.sources = added.sources;
         entry.onFailure(() => removeStreamHandler(handle));
       } else {
-        // The handler is looked up when it is called, as pi does: registering a missing one is no error.
+        // The handler is looked up when it is called, as in pi: registering a missing one is not an error.
         handle = issueHandle((payload: object, context: object) => handler(payload, context));
       }
       spec.handle = handle;
@@ -98,7 +98,7 @@ export function createApi(entry: Entry, ctx: object): object {
       if (checksRegistrations && value !== undefined && typeof value !== options.type) {
         throw new Error(`Invalid default for flag "${name}": expected ${options.type}, got ${typeof value}`);
       }
-      // The first default wins, whatever a later registration of the flag says.
+      // The first default is kept, even if the flag is registered again.
       entry.flags.set(name, entry.flags.get(name) ?? value);
       const spec: Record<string, unknown> = { kind: "flag", name: String(name), type: String(options.type) };
       if (value !== undefined) spec.default = value;
@@ -106,11 +106,11 @@ export function createApi(entry: Entry, ctx: object): object {
       entry.register(spec as { kind: string });
     },
 
-    /** Returns the flag's value; undefined unless this entry registered it. */
+    /** Returns the value of a flag; undefined unless this entry registered the flag. */
     getFlag(name: string): boolean | string | undefined {
       entry.assertUsable();
       if (!entry.flags.has(name)) return undefined;
-      // The command line's values are known once everything is loaded.
+      // The values from the command line are known once all extensions are loaded.
       const values = entry.state === "loading" ? undefined : state().set.flags;
       return values && Object.hasOwn(values, name) ? values[name] : entry.flags.get(name);
     },
@@ -136,14 +136,14 @@ export function createApi(entry: Entry, ctx: object): object {
       entry.register({ kind: "entry_renderer", custom_type: String(customType), handle: issueHandle(asRenderer(renderer)) });
     },
 
-    /** Transforms Markdown before a terminal shows it. The last registration of an entry wins. */
+    /** Registers a function that transforms Markdown before a terminal shows it. The last registration of an entry applies. */
     registerMarkdownTransformer(transformer: Callable): void {
       entry.assertUsable();
       entry.register({ kind: "markdown_transformer", handle: issueHandle(transformer) });
     },
 
     /**
-     * Registers a model provider, or a native one: an object with `id`, `models` and functions. Its functions stay in the realm.
+     * Registers a model provider: by name and configuration, or as an object with `id`, `models` and functions, which stay here.
      */
     registerProvider(name: string | Record<string, any>, config?: Record<string, any>): void {
       entry.assertUsable();
@@ -159,7 +159,7 @@ export function createApi(entry: Entry, ctx: object): object {
       refreshProviders(entry);
     },
 
-    /** Adds an MCP server for this session, with the configuration of an entry of `mcp.json`. */
+    /** Adds an MCP server for this session, configured like an entry of `mcp.json`. */
     registerMcpServer(name: string, config: object): void {
       entry.assertUsable();
       registerServer(entry, String(name), config);
@@ -177,7 +177,7 @@ export function createApi(entry: Entry, ctx: object): object {
       return registeredServers();
     },
 
-    /** Runs a program. A program that cannot run gives code 1, and the reason on stderr. */
+    /** Runs a program. A program that cannot run results in code 1, with the reason on stderr. */
     async exec(command: string, args: string[] = [], options: { signal?: AbortSignal; timeout?: number; cwd?: string } = {}) {
       entry.assertUsable();
       checkString("file", command);
@@ -187,7 +187,7 @@ export function createApi(entry: Entry, ctx: object): object {
       const { signal, timeout, cwd } = options;
       const params: Record<string, unknown> = jsonOf({ command, args: [...args].map(String), cwd: cwd ?? facts.cwd, api: "pi.exec" });
       if (timeout !== undefined && timeout > 0) params.timeout = timeout;
-      // A recording driver is notified at once, in the order of the calls.
+      // Notifies a recording driver at once, in the order of the calls.
       if (facts.observesEvents === true) callSync("log", "log", { level: "debug", event: "pi.exec", message: command, data: params });
       const env = importSync("pi:node/environment").inherited();
       if (env !== undefined) Object.assign(params, { env, inherits: true });
@@ -203,7 +203,7 @@ export function createApi(entry: Entry, ctx: object): object {
 
     sendMessage(message: Record<string, unknown>, options?: object): void {
       entry.assertReady();
-      // Missing members are detected when the message is sent: under pi, too, that is a separate error.
+      // Missing members are detected when the message is sent, which is a separate error in pi, too.
       inject("send_message", () => ({ message: messageOf(message), options: options ?? {} }), entry.index);
     },
 
@@ -212,7 +212,7 @@ export function createApi(entry: Entry, ctx: object): object {
       inject("send_user_message", () => ({ content: contentOf(content), options: options ?? {} }), entry.index);
     },
 
-    /** Appends data to the session before it returns. */
+    /** Appends data to the session; it is stored when the call returns. */
     appendEntry(customType: string, data?: unknown): void {
       entry.assertReady();
       callSync("session", "session", { op: "append_entry", customType: typeOf(customType), ...(data === undefined ? {} : { data }) });
@@ -234,7 +234,7 @@ export function createApi(entry: Entry, ctx: object): object {
       return activeTools();
     },
 
-    /** Selects the tools of the next turn; unknown names are ignored. */
+    /** Selects the tools of the next turn. Unknown names are ignored. */
     setActiveTools(toolNames: string[]): void {
       entry.assertReady();
       chooseTools(Array.from(each(toolNames, "toolNames"), String));
@@ -247,26 +247,26 @@ export function createApi(entry: Entry, ctx: object): object {
 
     setSessionName(name: string): void {
       entry.assertReady();
-      // Calls the name's own method: a value that is no string fails here, with the engine's or pi's message.
+      // Calls the value's own `replace`: a value other than a string fails here, with the engine's or pi's message.
       if (typeof name.replace !== "function") throw new TypeError("name.replace is not a function");
       const text = String(name.replace(/[\r\n]+/g, " ")).toWellFormed();
       beginHandlers(callSync("session", "session", { op: "set_session_name", name: text }).output);
     },
 
-    /** Labels an entry; without a label, removes it. */
+    /** Sets the label of an entry; without a label, removes it. */
     setLabel(entryId: string, label?: string): void {
       entry.assertReady();
       if (!sessionManager.getEntry(entryId)) throw new Error(`Entry ${entryId} not found`);
       callSync("session", "session", { op: "set_label", entryId, ...(label === undefined ? {} : { label: String(label).toWellFormed() }) });
     },
 
-    /** Returns slash commands: those of extensions, then prompt templates, then skills. */
+    /** Returns the slash commands: first those of extensions, then prompt templates, then skills. */
     getCommands(): object[] {
       entry.assertReady();
       return (state().set.commands ?? []).map(({ name, ...others }: any) => ({ name, description: undefined, ...(jsonOf(others) as object) }));
     },
 
-    /** Switches to another model. `false`: its provider has no key. */
+    /** Switches to another model. Returns false if its provider has no key. */
     async setModel(model: { provider?: unknown }): Promise<boolean> {
       if (entry.state === "loading") throw new Error("Extension runtime not initialized");
       entry.assertReady();
@@ -281,7 +281,7 @@ export function createApi(entry: Entry, ctx: object): object {
       return state().set.thinkingLevel ?? "off";
     },
 
-    /** Sets the nearest level that the model supports. */
+    /** Sets the thinking level, or the nearest one that the model supports. */
     setThinkingLevel(level: string): void {
       entry.assertReady();
       beginHandlers(callSync("session", "session.control", { op: "set_thinking_level", level: String(level) }).output);
@@ -315,26 +315,26 @@ export function createApi(entry: Entry, ctx: object): object {
 }
 
 /**
- * Makes the session refresh registered providers, and one provider list its models. While the factory runs it will do so anyway.
+ * Makes the session refresh registered providers, and one provider list its models. After the factory, it does so in any case.
  */
 function refreshProviders(entry: Entry, look?: string): void {
   if (entry.state === "loading") return;
   call("session", "session", { op: "refresh_providers", ...(look !== undefined && { look: [look] }) }).then(undefined, () => {});
 }
 
-/** Adds a message to the conversation; a failure is an error of the extension, as under pi. */
+/** Adds a message to the conversation. A failure is an error of the extension, as in pi. */
 function inject(op: string, params: () => object, entry: number): void {
   try {
-    // Synchronous, as under pi: ending a run and sending a message starts the next one.
+    // Synchronous, as in pi: ending a run and then sending a message starts the next run.
     callSync("session", "session.inject", { op, ...jsonOf(params()) });
   } catch (error) {
     sendError(error, op, entry);
   }
 }
 
-/** Returns the custom type of a message or an entry, which is optional. */
+/** Returns the optional custom type of a message or an entry. */
 function typeOf(customType: unknown): string {
-  // Used unchanged: an extension may have replaced `toWellFormed`.
+  // Returned unchanged: an extension may have replaced `toWellFormed`.
   if (typeof customType === "string") return customType;
   return customType === undefined || customType === null ? "" : String(customType).toWellFormed();
 }
@@ -345,14 +345,14 @@ function messageOf(message: Record<string, unknown>): object {
   return { ...message, customType, content: message.content ?? [], ...(display !== undefined && { display: Boolean(display) }) };
 }
 
-/** Returns text, or the parts of a message. */
+/** Returns a message's text or parts. */
 function contentOf(content: any): unknown {
   if (typeof content === "string") return content;
   const parts = each(content, "content");
   return Array.isArray(parts) ? parts : Array.from(parts);
 }
 
-/** Returns an iterable; throws an error that names it otherwise. */
+/** Returns the iterable. Throws an error that contains `name` for any other value. */
 function each<T>(list: Iterable<T>, name: string): Iterable<T> {
   if (typeof (list as any)?.[Symbol.iterator] !== "function") throw new TypeError(`${name} is not iterable`);
   return list;
@@ -377,16 +377,16 @@ function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
   }
   for (const name of memberNames(tool)) {
     if (typeof tool[name] === "function") {
-      // Looked up when it is called, with the tool as `this`: spread built-ins rely on it.
+      // The method is looked up when it is called, with the tool as `this`: spread built-ins rely on that.
       functions.push({ name, handle: issueHandle(asToolFunction(name, (...args: unknown[]) => tool[name](...args))) });
     } else if (!known.has(name) && Object.hasOwn(tool, name)) {
       others.push(name);
     }
   }
   functions.sort((a, b) => (a.name < b.name ? -1 : 1));
-  // typebox marks its schemas with a member that JSON does not keep.
+  // typebox marks its schemas with a member that JSON drops.
   if (parameters?.["~kind"] !== undefined) spec.converts = true;
-  // A tool without `execute` registers, and fails when it is called.
+  // A tool without `execute` can be registered, and fails when it is called.
   if (!checksRegistrations) spec.parameters ??= {};
   const execute = functions.find(({ name }) => name === "execute")?.handle;
   spec.handle = execute ?? issueHandle((...args: unknown[]) => tool.execute(...args));
@@ -395,7 +395,7 @@ function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
   return spec as { kind: string };
 }
 
-/** Returns own enumerable members, and the methods of a class instance. */
+/** Returns the names of own enumerable members, and of the methods of a class instance. */
 function memberNames(tool: object): string[] {
   const names = new Set(Object.keys(tool));
   for (let proto = Object.getPrototypeOf(tool); proto && proto !== Object.prototype; proto = Object.getPrototypeOf(proto)) {

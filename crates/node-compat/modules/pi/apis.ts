@@ -1,7 +1,7 @@
 /**
- * `pi:pi/apis`: the global interface of pi-ai, where a model's `api` selects the functions for it.
+ * `pi:pi/apis`: the global interface of pi-ai, in which a model's `api` selects its functions.
  *
- * APIs that the extension registers are its own and take precedence. Models of the session and of the well-known APIs go through
+ * APIs that the extension registers take precedence. Requests to models of the session and of well-known APIs go through
  * the host.
  */
 
@@ -84,7 +84,7 @@ export function streamSimple(model: Model, context: Context, options?: AskOption
   return providerOf(model).streamSimple(model, withSystemMessage(context), options);
 }
 
-/** Returns whether a request goes to the host: its reply need not be streamed then. */
+/** Returns whether a request goes to the host, so that its reply need not be streamed. */
 const isHosted = (model: Model): boolean => !registered.has(String(model?.api));
 
 export async function complete(model: Model, context: Context, options?: AskOptions): Promise<any> {

@@ -1,8 +1,8 @@
 /**
  * `pi:pi/asking`: model requests of an extension.
  *
- * A request goes through the host: the gate decides, the session's key is added there, and the reply returns event by event. Like
- * pi's stream functions these do not throw for errors of the model: a failure, a refusal and an abort are replies too.
+ * A request goes through the host: the gate decides, the host adds the session's key, and the reply arrives event by event. Like
+ * pi's stream functions, these do not throw for errors of the model: a failure, a refusal and an abort are replies too.
  */
 
 import { call } from "pi:hostcall";
@@ -14,7 +14,7 @@ import { withoutSystemMessages } from "pi:pi/transcript";
 import type { Context } from "pi:pi/transcript";
 import type { AbortSignal } from "pi:web/abort";
 
-/** Prefix of the name that stands for a key of the session. */
+/** Prefix of the placeholder for a key of the session. */
 export const KEY_NAME = "pijs-session-key:";
 
 export interface Model {
@@ -30,7 +30,7 @@ export interface AskOptions {
   [member: string]: any;
 }
 
-/** An event of a reply, as pi-ai has it. */
+/** An event of a reply, in pi-ai's form. */
 export type ReplyEvent = { type: string; [member: string]: any };
 
 /** A reply in flight: its events, and the final message. */
@@ -38,7 +38,7 @@ export interface Reply extends AsyncIterable<ReplyEvent> {
   result(): Promise<any>;
 }
 
-/** Returns the options that can be sent; functions and the signal stay here. */
+/** Returns the options that can be sent; functions and the signal stay in the realm. */
 function plainOptions(options: AskOptions): Record<string, unknown> {
   const { apiKey, headers, maxTokens, reasoning, temperature } = options;
   return jsonOf({ apiKey, headers, maxTokens, reasoning, temperature });
@@ -57,7 +57,7 @@ function emptyMessage(model: Model): any {
   };
 }
 
-/** Returns the final message of a failed request, with the partial content. */
+/** Returns the final message of a failed request, which has the partial content. */
 function failure(partial: any, error: unknown, aborted: boolean): object {
   const said = error instanceof Error ? error.message : String(error);
   return { ...partial, stopReason: aborted ? "aborted" : "error", errorMessage: aborted ? "Request was aborted" : said };
@@ -79,8 +79,8 @@ function take(partial: any, event: ReplyEvent): ReplyEvent {
 }
 
 /**
- * Returns whether a model is the extension's own. With an explicit key that is one of a provider that it registered, or one that
- * the session does not know; without, one whose stream function uses a client of pi's.
+ * Returns whether a model is the extension's own. With an explicit key, it is if the extension registered its provider, or if
+ * the session does not know it; without a key, if its stream function uses a client of pi's.
  */
 function isOwn({ provider, id }: Model, { apiKey }: AskOptions): boolean {
   if (typeof apiKey !== "string") return isStreaming(provider);
@@ -88,10 +88,10 @@ function isOwn({ provider, id }: Model, { apiKey }: AskOptions): boolean {
   return isRegistered(provider) || modelRegistry.find(provider, id) === undefined;
 }
 
-/** Sends a request. `onEvent` receives the pieces; without it the reply arrives whole. */
+/** Sends a request. `onEvent` receives the events; without it, the reply arrives as a whole. */
 async function ask(model: Model, context: Context, options: AskOptions, partial: any, onEvent?: (event: ReplyEvent) => void): Promise<any> {
   try {
-    // A server of its own needs the capability of registering a provider.
+    // A request to the extension's own server needs the capability of registering a provider.
     const [op, capability] = isOwn(model, options) ? ["ask_model_at", "provider"] : ["ask_model", "session.inject"];
     const params = {
       op,
@@ -125,12 +125,12 @@ function checked(model: Model): Model {
   return model;
 }
 
-/** Returns one reply of a model of the session, as an `AssistantMessage`. */
+/** Requests a reply from a model of the session. Returns it as an `AssistantMessage`. */
 export async function complete(model: Model, context: Context, options: AskOptions = {}): Promise<any> {
   return ask(checked(model), context, options, emptyMessage(model));
 }
 
-/** Streams a reply: `for await` over events, and `result()` for the message. */
+/** Streams a reply: `for await` iterates its events, and `result()` returns the message. */
 export function stream(model: Model, context: Context, options: AskOptions = {}): Reply {
   const arrived: ReplyEvent[] = [];
   let wake: (() => void) | undefined;

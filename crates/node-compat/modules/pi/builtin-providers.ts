@@ -1,6 +1,6 @@
 /**
- * `pi:pi/builtin-providers`: collections of pi-ai with every provider. The collections come from the real package; the providers
- * are the session's, and pi's one provider of images.
+ * `pi:pi/builtin-providers`: pi-ai's collections of all providers. The real package defines the collections; the providers
+ * are the session's, and pi's only provider of images.
  */
 
 import { createImagesModels } from "@earendil-works/pi-ai/dist/images-models.js";

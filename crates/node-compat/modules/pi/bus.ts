@@ -25,11 +25,11 @@ export function listen(channel: string, listener: Listener): () => void {
 }
 
 /**
- * Emits in this realm and, as a copy, in all others. A function is not copied: in its place the copy has one that throws. Cyclic
+ * Emits in this realm and, as a copy, in all others. In the copy, a function that throws replaces each function. Cyclic
  * data is an error of the emitter.
  */
 export function emit(channel: string, data: unknown, entry?: number): void {
-  // A recording driver is notified before the listeners.
+  // Notifies a recording driver before the listeners.
   if (facts.observesEvents === true) tellObserver(channel, data);
   deliver(channel, data);
   try {
@@ -43,16 +43,16 @@ function tellObserver(channel: string, data: unknown): void {
   try {
     callSync("events", "events", { op: "emit", channel: String(channel), data: plain(data) ?? null });
   } catch {
-    // The ledger has the refusal.
+    // The ledger records the refusal.
   }
 }
 
-/** Calls the listeners of this realm; an exception of one does not affect the others. */
+/** Calls the listeners of this realm. An exception in one does not affect the others. */
 export function deliver(channel: string, data: unknown): void {
   const listeners = channels.get(channel);
   if (!listeners) return;
   for (const { listener } of [...listeners]) {
-    // pi prints the error to the console only.
+    // As in pi, the error is only printed to the console.
     const failed = (error: unknown) => console.error(`Event handler error (${channel}):`, error);
     try {
       const result = listener(data);
@@ -63,7 +63,7 @@ export function deliver(channel: string, data: unknown): void {
   }
 }
 
-/** Handles an emission of another realm. */
+/** Handles an emission from another realm. */
 export function arrive(channel: string, data: unknown): void {
   if (channels.get(channel)?.size) deliver(channel, revived(data));
 }
@@ -83,7 +83,7 @@ function portable(value: unknown, above: Set<object>): unknown {
   return copy;
 }
 
-/** Returns whether a value has a JSON form of its own: a Date, a URL. */
+/** Returns whether a value defines its own JSON form, like a Date or a URL. */
 function hasOwnJson(value: object): boolean {
   return typeof (value as { toJSON?: unknown }).toJSON === "function";
 }
@@ -96,14 +96,14 @@ function revived(value: unknown): unknown {
   return Object.fromEntries(members.map(([key, member]) => [key, revived(member)]));
 }
 
-/** Replaces a function of another extension. */
+/** Returns the function that replaces a function of another extension, and throws. */
 function elsewhere(name: string): () => never {
   return () => {
     throw new TypeError(`pi.events: the function ${name || "(anonymous)"} belongs to another extension and cannot be called from here`);
   };
 }
 
-/** Removes every listener. */
+/** Removes all listeners. */
 export function deafen(): void {
   channels.clear();
 }

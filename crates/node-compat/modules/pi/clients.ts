@@ -1,5 +1,5 @@
 /**
- * `pi:pi/clients`: clients of single APIs. A request goes through the session, which has the key and connects to the server; only
+ * `pi:pi/clients`: clients of single APIs. A request goes through the session, which has the key and connects to the server. Only
  * Bedrock's client may be the extension's own, as pi allows.
  */
 
@@ -32,7 +32,7 @@ export function setBedrockProviderModule(module: Client | undefined): void {
   bedrock = module;
 }
 
-/** The client is selected with each request, as pi loads it with the first. */
+/** The client is selected for each request; pi loads it with the first one. */
 export const bedrockConverseStreamApi = (): Client => ({
   stream: (model, context, options) => (bedrock?.stream ?? stream)(model, context, options),
   streamSimple: (model, context, options) => (bedrock?.streamSimple ?? stream)(model, context, options),

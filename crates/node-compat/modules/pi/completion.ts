@@ -1,7 +1,7 @@
 /**
  * `pi:pi/completion`: completion providers of the editor.
  *
- * Providers are stacked over pi's own, each with the one below as `current`. They may live in several realms, so `current` calls
+ * Providers form a stack over pi's own, each with the one below as `current`. They may be in several realms, so `current` calls
  * the host, which knows the stack; the selected item is applied here, as in pi.
  */
 
@@ -29,7 +29,7 @@ export interface Provider {
   shouldTriggerFileCompletion?(lines: string[], line: number, col: number): boolean;
 }
 
-/** Replaces the prefix before the cursor by an item. A blank follows a command, and a file of an `@` mention. */
+/** Replaces the prefix before the cursor with an item. A blank follows a command, and a file of an `@` mention. */
 function applyCompletion(lines: string[], line: number, col: number, item: Item, prefix: string): Applied {
   const current = lines[line] ?? "";
   const head = current.slice(0, col - prefix.length);
@@ -43,13 +43,13 @@ function applyCompletion(lines: string[], line: number, col: number, item: Item,
   return { lines: changed, cursorLine: line, cursorCol: head.length + value.length };
 }
 
-/** Returns whether a path may be completed here: not in the name of a command. */
+/** Returns whether paths may be completed at the cursor, that is, not in the name of a command. */
 function shouldTriggerFileCompletion(lines: string[], line: number, col: number): boolean {
   const head = (lines[line] ?? "").slice(0, col).trim();
   return !(head.startsWith("/") && !head.includes(" "));
 }
 
-/** Returns the providers below `above`, or all of them, by a request to the host. */
+/** Returns a provider that requests completions from those below `above`, or from all of them, through the host. */
 export function provider(above?: number): Provider {
   return {
     async getSuggestions(lines, line, col, options: any) {
@@ -67,7 +67,7 @@ export function provider(above?: number): Provider {
   };
 }
 
-/** Adds a provider on top of the stack. */
+/** Pushes a provider onto the stack. */
 export function addProvider(factory: (current: Provider) => Provider): void {
   let made: Provider | undefined;
   const handle: number = issueHandle((request: any) => answer(made, request));

@@ -1,17 +1,17 @@
 /**
- * `pi:pi/components`: components of the terminal, which live in this realm and are drawn here.
+ * `pi:pi/components`: components on the terminal, which this realm holds and draws.
  *
  * A component is an object with `render(width)` that returns lines, and optionally `handleInput(data)`, `invalidate()` and
  * `dispose()`. The host identifies it by a handle and sends requests:
  *
  * | request | does | answer |
  * |---|---|---|
- * | `{type: "render", width, focused, fresh?}` | draws, `fresh` without what it kept | `{lines}`, of an overlay `{lines, shown, overlay?}` |
- * | `{type: "input", data}` | hands in one key | `{closed}` |
- * | `{type: "text", text}` | of an editor: holds this text now | `{}` |
- * | `{type: "dispose"}` | tells it that it is gone | `{}` |
+ * | `{type: "render", width, focused, fresh?}` | draws, with `fresh` without cached lines | `{lines}`, of an overlay `{lines, shown, overlay?}` |
+ * | `{type: "input", data}` | passes one key | `{closed}` |
+ * | `{type: "text", text}` | for an editor: sets its text | `{}` |
+ * | `{type: "dispose"}` | notifies it of its removal | `{}` |
  *
- * A component's exception in `render` is the member `failed` of the answer: the host removes the component.
+ * If `render` throws, the answer has a member `failed`, and the host removes the component.
  */
 
 import { state } from "pi:engine";
@@ -25,17 +25,17 @@ export interface Component {
   wantsKeyRelease?: boolean;
   invalidate?(): void;
   dispose?(): void;
-  /** Whether it has the focus; only components with a cursor have this. */
+  /** Whether the component has the focus; only components with a cursor have this member. */
   focused?: boolean;
 }
 
-/** A component in the host's view. */
+/** A component's connection to the host. */
 export interface Mounted {
   handle: number;
-  /** Mounts the component once it is made. */
+  /** Mounts the component when it has been created. */
   mount(component: Component): void;
   component(): Component | undefined;
-  /** Unmounts a component that has ended, or was never made. */
+  /** Unmounts a component that has ended or was not created. */
   unmount(): void;
 }
 
@@ -51,7 +51,7 @@ interface Screen {
   height: number;
 }
 
-/** Returns the size of the terminal, as the host last reported it. */
+/** Returns the size of the terminal, as last reported by the host. */
 export function screen(): Screen {
   return state().set.screen ?? { width: 80, height: 24 };
 }
@@ -62,7 +62,7 @@ export interface Picture {
   failed?: string;
 }
 
-/** Draws a component; a failure gives a line with the error. */
+/** Draws a component. On a failure, returns a line with the error. */
 export function draw(component: Component, width: number): Picture {
   try {
     return { lines: Array.from(component.render(width), (line) => String(line).toWellFormed()) };
@@ -72,9 +72,9 @@ export function draw(component: Component, width: number): Picture {
   }
 }
 
-/** Components of this realm on the screen, by their handle. */
+/** Components of this realm on the screen, by handle. */
 const onScreen = new Map<number, Component>();
-/** The part of a mounted component that has the focus by `tui.setFocus`. */
+/** The part of a mounted component that got the focus by `tui.setFocus`. */
 let part: Component | undefined;
 
 /** Returns the handle of a component on the screen. */
@@ -83,34 +83,34 @@ export function handleOf(component: unknown): number | undefined {
   return undefined;
 }
 
-/** Focuses a part of the mounted component that has the keys. */
+/** Focuses a part of the mounted component that receives keys. */
 export function focusPart(component: Component | undefined): void {
   if (part) setFocused(part, false);
   part = component;
   if (part) setFocused(part, true);
 }
 
-/** Notifies a component of its focus, if it supports that. */
+/** Sets the focus state of a component, if it has one. */
 function setFocused(component: Component, focused: boolean): void {
   if ("focused" in component && component.focused !== focused) component.focused = focused;
 }
 
-/** Focuses the component with this handle; others of this realm lose the focus. */
+/** Focuses the component with this handle, and removes the focus from others of this realm. */
 export function focusOnly(handle: number | undefined): void {
   focusPart(undefined);
   for (const [other, component] of onScreen) setFocused(component, other === handle);
 }
 
-/** Key release events, in the forms of terminals. */
+/** Sequences of key release events. */
 const RELEASE = /^\x1b\[[\d;:]*:3[u~A-HPQRS]$/;
 
-/** Passes a key to a component; releases only to components that handle them. */
+/** Passes a key to a component. Only components that handle releases get them. */
 function takeKey(component: Component | undefined, data: string): void {
   if (component?.wantsKeyRelease !== true && RELEASE.test(data)) return;
   component?.handleInput?.(data);
 }
 
-/** Issues a handle for a component that is about to be made. */
+/** Issues a handle for a component that is about to be created. */
 export function mounted(place: Place = {}): Mounted {
   let component: Component | undefined;
   const isClosed = place.isClosed ?? (() => false);
@@ -150,7 +150,7 @@ export function mounted(place: Place = {}): Mounted {
   };
 }
 
-/** Calls the user interface, synchronously and in order. A refusal gives `{}`; the ledger has it. */
+/** Calls the user interface synchronously, so that calls stay in order. Returns `{}` for a refusal, which the ledger records. */
 export function tellUi(op: string, params: object): any {
   try {
     return callSync("ui", "ui", { op, ...params }).output ?? {};
@@ -159,7 +159,7 @@ export function tellUi(op: string, params: object): any {
   }
 }
 
-/** Shows a component that was made synchronously, before the extension continues. */
+/** Shows a component that was created synchronously, before the extension continues. */
 export function showFirst(spot: Mounted, component: Component): void {
   spot.mount(component);
   tellUi("drawn", { component: spot.handle, ...draw(component, screen().width) });

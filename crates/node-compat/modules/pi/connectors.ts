@@ -1,7 +1,7 @@
 /**
  * `pi:pi/connectors`: `pi.tool`, `pi.http`, `pi.fs`, `pi.env`, `pi.log` and `pi.session`, the
- * connector surface (docs/spec/hostcalls.md). Each method is one hostcall; a refusal rejects with a
- * `HostcallError` whose `code` is of the taxonomy.
+ * connector surface (docs/spec/hostcalls.md). Each method makes one hostcall; a refusal rejects with a
+ * `HostcallError` whose `code` belongs to the taxonomy.
  */
 
 import { attach, bytesOf, call, callSync, HostcallError } from "pi:hostcall";
@@ -52,7 +52,7 @@ export interface HttpResponse {
   body: Uint8Array;
 }
 
-/** Makes one request. The body arrives as decoded bytes. */
+/** Makes an HTTP request. The body of the response is decoded bytes. */
 export async function http(request: HttpRequest): Promise<HttpResponse> {
   const { signal: _signal, timeout: _timeout, body, ...params } = request;
   const bytes: Uint8Array[] = [];
@@ -61,7 +61,7 @@ export async function http(request: HttpRequest): Promise<HttpResponse> {
   return { ...answer.output, body: bytesOf(answer, answer.output.body) ?? new Uint8Array() };
 }
 
-/** Returns environment variables by name; an unset one has no member. */
+/** Returns environment variables by name; unset ones are missing in the result. */
 export async function env(...names: string[]): Promise<Record<string, string>> {
   return (await call("env", "env", { op: "get", names })).output.values;
 }
@@ -70,7 +70,7 @@ function fsCall(capability: string, op: Params<"fs">["op"], params: object, byte
   return call("fs", capability, { op, ...params } as Params<"fs">, options(undefined, bytes));
 }
 
-/** Files by path, relative to the working folder. */
+/** File operations on paths relative to the working folder. */
 export const fs = {
   async readFile(path: string): Promise<Uint8Array> {
     const answer = await fsCall("read", "readFile", { path });
@@ -107,7 +107,7 @@ export const fs = {
 type Level = "debug" | "info" | "warn" | "error";
 const LEVELS: readonly string[] = ["debug", "info", "warn", "error"];
 
-/** Writes to the extension's log, which is also the ledger's. */
+/** Writes to the extension's log, which the ledger contains. */
 export function log(level: Level, event: string, data?: unknown): void {
   if (!LEVELS.includes(level)) {
     throw new TypeError(`pi.log: level must be one of ${LEVELS.join(", ")}, not ${String(level)}`);
@@ -116,10 +116,10 @@ export function log(level: Level, event: string, data?: unknown): void {
   writeLog(level, text, text);
   const members = data === undefined ? {} : { data };
   try {
-    // Synchronous: lines are in the ledger in the order of the calls.
+    // Synchronous, so that lines are in the ledger in the order of the calls.
     callSync("log", "log", { level, event: text, message: text, ...members });
   } catch (error) {
-    // The ledger has a refusal; data without a JSON form is the caller's mistake.
+    // The ledger records a refusal. Data without a JSON form is the caller's mistake.
     if (!(error instanceof HostcallError)) throw error;
   }
 }

@@ -4,7 +4,7 @@
  *     limit = 2   →   __pi_constant(limit).held = 2
  */
 
-/** Wraps a constant: reading gives its value, and assigning throws the language's error. */
+/** Wraps a constant: reading `held` returns its value, and assigning throws the language's error. */
 function constant<T>(value: T): { held: T } {
   return {
     get held(): T {

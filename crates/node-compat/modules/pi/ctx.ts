@@ -20,7 +20,7 @@ interface ReplaceOptions {
   withSession?: Callback<object>;
 }
 
-/** Sends a request to the owner of the session. Its refusals are errors with pi's messages. */
+/** Sends a request to the owner of the session. Refusals become errors with pi's messages. */
 async function control(op: string, params: object = {}): Promise<any> {
   try {
     return (await call("session", op === "wait_for_idle" ? "session" : "session.control", { op, ...jsonOf(params) })).output;
@@ -29,7 +29,7 @@ async function control(op: string, params: object = {}): Promise<any> {
   }
 }
 
-/** Converts a refusal that is about the session's state to an Error with pi's message. */
+/** Converts a refusal due to the session's state to an Error with pi's message. */
 function worded(error: unknown): unknown {
   const isState = error instanceof HostcallError && error.details?.reason === "state";
   return isState ? Object.assign(new Error(error.message), { cause: error }) : error;
@@ -59,7 +59,7 @@ function members(entry: number) {
     get thinkingLevel(): string | undefined {
       return read("thinkingLevel") ?? undefined;
     },
-    /** Returns the active run's signal. */
+    /** Returns the signal of the active run. */
     get signal(): AbortSignal | undefined {
       const number = read("signal");
       return typeof number === "number" ? signalOf(number) : undefined;
@@ -69,7 +69,7 @@ function members(entry: number) {
     hasPendingMessages: (): boolean => read("hasPendingMessages") ?? false,
     getContextUsage: (): object | undefined => read("contextUsage") ?? undefined,
     getSystemPrompt: (): string => read("systemPrompt") ?? "",
-    /** Aborts the run; does not wait for it. */
+    /** Aborts the run without waiting for its end. */
     abort(): void {
       call("session", "session.control", { op: "abort" }).then(undefined, (error) => sendError(error, "abort", entry));
     },
@@ -77,7 +77,7 @@ function members(entry: number) {
     shutdown(): void {
       callSync("session", "session.control", { op: "shutdown" });
     },
-    /** Summarises the older part of the conversation; does not wait for it. */
+    /** Summarises the older part of the conversation, without waiting for the result. */
     compact(options: { customInstructions?: string; onComplete?: Callback<object>; onError?: Callback<Error> } = {}): void {
       options ??= {};
       const { customInstructions } = options;
@@ -153,12 +153,12 @@ export function createContext(entry: number): object {
   return guarded(ofThisPi("ctx", members(entry)));
 }
 
-/** Returns the context of a command, with members that only commands have. */
+/** Returns a command's context, which has additional members. */
 export function createCommandContext(entry: number): object {
   return guarded(together(ofThisPi("ctx", members(entry)), ofThisPi("command", commandMembers(entry))));
 }
 
-/** Returns the context for `withSession`: a command's context of the session that is open now. */
+/** Returns the context for `withSession`: a command's context for the session that is open now. */
 function replacedContext(entry: number): object {
   const inject = async (op: string, params: object): Promise<void> => {
     try {
@@ -175,7 +175,7 @@ function replacedContext(entry: number): object {
   });
 }
 
-/** Returns the context inside `before_agent_start`, whose prompt includes the handlers' changes so far. */
+/** Returns the context in `before_agent_start`, whose prompt includes the changes that handlers have made so far. */
 export function withSystemPrompt(context: object, prompt: () => string): object {
   return Object.defineProperties({}, {
     ...Object.getOwnPropertyDescriptors(context),

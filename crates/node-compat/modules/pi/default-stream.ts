@@ -1,5 +1,5 @@
 /**
- * `pi:pi/default-stream`, in place of `stream-fn.js` of pi-agent-core: the stream function of an agent without one. pi sets its
+ * `pi:pi/default-stream`, replaces `stream-fn.js` of pi-agent-core: the default stream function of agents. pi sets its
  * global `streamSimple` when it starts.
  */
 

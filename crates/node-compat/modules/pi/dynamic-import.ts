@@ -1,9 +1,9 @@
 /**
  * `pi:pi/dynamic-import`: files of a computed import() that were not compiled with the extension.
  *
- * Such a file is read as `fs` reads it, and compiled as a module once the host allowed that (capability `eval`); JSON is
- * only read. It is evaluated once for each URL. It imports Node's modules, pi's packages and the modules of the bundle
- * that `bundle` knows, and what was so imported before; any other static import is refused before anything is evaluated.
+ * Such a file is read as by `fs`, and compiled as a module if the host permits it (capability `eval`); JSON is
+ * only read. It is evaluated once for each URL. It can import Node's modules, pi's packages, modules of the bundle
+ * that `bundle` knows, and files imported before; any other static import is refused before any code is evaluated.
  */
 
 import { bridgeModule, compileModule, importSync } from "pi:engine";
@@ -14,9 +14,9 @@ import { readFile, run } from "pi:node/fs/requests";
 import { SafeMap } from "pi:web/safe";
 import { dirname, extname } from "node:path";
 
-/** The location of a file, and the resolution of its own relative imports. */
+/** Resolves the path and the relative imports of files. */
 export interface Files {
-  /** Suffixes that are tried after a path without one, in order. */
+  /** Suffixes that are tried in order for a path without one. */
   endings: readonly string[];
   urlOf(path: string): string;
   /** Imports the module of the bundle that a specifier names, relative to a file. */
@@ -36,8 +36,8 @@ const TYPED = [".ts", ".mts", ".cts", ".tsx", ".jsx"];
 const imported = new SafeMap<string, Promise<unknown>>();
 
 /**
- * Returns the module at a path; `undefined` where no candidate file exists. `suffix` is the query of its URL, which makes it
- * another module.
+ * Returns the module at a path; undefined if no candidate file exists. `suffix` is the query of its URL, which distinguishes
+ * modules.
  */
 export async function importFile(path: string, suffix: string, files: Files): Promise<{ module: unknown } | undefined> {
   const before = imported.get(files.urlOf(path) + suffix);
@@ -46,7 +46,7 @@ export async function importFile(path: string, suffix: string, files: Files): Pr
   if (!source) return undefined;
   const url = files.urlOf(source.path) + suffix;
   let module = imported.get(url);
-  // A refused or invalid file may be tried again.
+  // A refused or invalid file is not stored, so it may be tried again.
   if (!module) imported.set(url, (module = prepare(source, url, files)()));
   return { module: await module };
 }
@@ -80,7 +80,7 @@ function prepare(source: Source, url: string, files: Files): () => Promise<unkno
     throw Object.assign(error, { code: "ERR_UNKNOWN_FILE_EXTENSION" });
   }
   const isCommonJs = kind === ".cjs" || (kind === ".js" && !hasModuleSyntax(text));
-  // Other modules cannot import its wrapper.
+  // Has its own name, so that other modules cannot import the wrapper.
   const name = isCommonJs ? `${url}#commonjs` : url;
   const imports = compile(source, name, isCommonJs, files);
   return async () => {
@@ -117,7 +117,7 @@ function opened(specifier: string, from: string, files: Files): Promise<unknown>
   throw Object.assign(new Error(message), { code: "ERR_MODULE_NOT_FOUND" });
 }
 
-/** Returns the exports of a CommonJS module. */
+/** Runs the wrapper of a CommonJS module, and returns its exports. */
 function exportsOf(wrapper: (...args: unknown[]) => void, path: string): unknown {
   const require = importSync("node:module").createRequire(path);
   const module = { id: path, filename: path, path: dirname(path), exports: {}, loaded: false, children: [], paths: [], require };
@@ -126,7 +126,7 @@ function exportsOf(wrapper: (...args: unknown[]) => void, path: string): unknown
   return module.exports;
 }
 
-/** Returns the namespace of a CommonJS module's exports. */
+/** Returns a namespace for the exports of a CommonJS module. */
 function namespaceOf(exported: unknown): object {
   const names = typeof exported === "object" || typeof exported === "function" ? exported : undefined;
   return Object.freeze({ __proto__: null, ...names, default: exported });

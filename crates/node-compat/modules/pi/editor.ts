@@ -1,8 +1,8 @@
 /**
- * `pi:pi/editor`: an editor of an extension in place of pi's.
+ * `pi:pi/editor`: an extension's editor that replaces pi's.
  *
- * It runs here and gets the keys; the host keeps a copy of its text for readers. The host accepts its submissions and actions
- * only while it handles a corresponding key of the user.
+ * The editor runs in this realm and receives keys; the host keeps a copy of its text. The host accepts submissions and actions
+ * only while the editor handles a corresponding key of the user.
  */
 
 import { state } from "pi:engine";
@@ -21,7 +21,7 @@ interface Editor extends Component {
 
 type Factory = (tui: object, theme: object, keybindings: object) => Editor;
 
-/** The last factory, also where nothing is drawn. */
+/** The last factory that was set, even if no editor is drawn. */
 let given: Factory | undefined;
 let active: { editor: Editor; spot: Mounted } | undefined;
 
@@ -37,12 +37,12 @@ const editorTheme = {
   },
 };
 
-/** Returns the factory of the editor that is in place. */
+/** Returns the factory of the current editor. */
 export function editorFactory(): unknown {
   return given;
 }
 
-/** Drops the editor that replaced pi's: the host has removed it. */
+/** Drops the editor that replaced pi's, after the host has removed it. */
 export function leaveEditor(): void {
   active?.spot.unmount();
   active = given = undefined;
@@ -84,7 +84,7 @@ function wire(editor: Editor, spot: Mounted): void {
   editor["setPaddingX"]?.(0);
   editor["setAutocompleteMaxVisible"]?.(5);
   editor["setAutocompleteProvider"]?.(provider());
-  // Recognised by its shape: an extension may bundle a copy of pi's class.
+  // Recognises pi's class by its shape, since an extension may bundle a copy of it.
   if (!(editor["actionHandlers"] instanceof Map)) return;
   const act = (action: string) => () => {
     if (action === "app.message.followUp") void submit(editor, component, editor.getText(), true);
@@ -97,7 +97,7 @@ function wire(editor: Editor, spot: Mounted): void {
   }
 }
 
-/** Returns the capability of submitting a line in the user's place. */
+/** Returns the capability that submitting a line for the user needs. */
 function capabilityOf(text: string): string {
   const said = text.trim();
   if (said.startsWith("!")) return "exec";
@@ -111,19 +111,19 @@ async function submit(editor: Editor, component: number, text: string, later = f
     await call("ui", capabilityOf(text), { op: "editor_submit", component, text: text.toWellFormed(), ...(later ? { later } : {}) });
     editor["addToHistory"]?.(text);
   } catch {
-    // The ledger has the refusal; the text is restored.
+    // The ledger records the refusal, and the text is restored.
     if (editor.getText() === "") editor.setText(text);
   }
 }
 
-/** Sets the text of this realm's editor; `false` when it has none. */
+/** Sets the text of this realm's editor. Returns false if there is none. */
 export function setEditorText(text: string): boolean {
   if (!active) return false;
   active.editor.setText(text);
   return true;
 }
 
-/** Pastes into this realm's editor; `false` when it has none. */
+/** Pastes into this realm's editor. Returns false if there is none. */
 export function pasteToEditor(text: string): boolean {
   if (!active) return false;
   active.editor["handleInput"]?.(`\u001b[200~${text}\u001b[201~`);

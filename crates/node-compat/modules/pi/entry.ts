@@ -2,7 +2,7 @@
  * `pi:pi/entry`: one run of the factory of an extension entry, for a session or until a reload.
  *
  * Registrations made while the factory runs are kept and sent with `ready`; when the factory fails
- * they are dropped. Later ones are sent at once.
+ * they are dropped. Later registrations are sent at once.
  */
 
 import { send } from "pi:engine";
@@ -10,7 +10,7 @@ import { currency } from "pi:pi/stale";
 
 export type Registration = { kind: string; [member: string]: unknown };
 
-/** Deepest nesting that the host accepts in a message is 120 levels, and a registration is some levels down in one. */
+/** Maximum nesting of a registration. The host accepts 120 levels in a message, of which a registration uses some. */
 const DEEPEST = 110;
 
 const isDeeper = (value: unknown, levels: number): boolean =>
@@ -18,7 +18,7 @@ const isDeeper = (value: unknown, levels: number): boolean =>
 
 export class Entry {
   readonly index: number;
-  /** The path in errors. */
+  /** The path that errors name. */
   path = "";
   state: "loading" | "active" | "failed" = "loading";
   /** Flags that this entry registered, with their defaults. */
@@ -31,7 +31,7 @@ export class Entry {
     this.index = index;
   }
 
-  /** Throws when the entry failed to load, or when another run has replaced this one. */
+  /** Throws if the entry failed to load, or if another run has replaced this one. */
   assertUsable(): void {
     this.#assertCurrent();
     if (this.state === "failed") {
@@ -39,7 +39,7 @@ export class Entry {
     }
   }
 
-  /** Throws while the factory runs: actions need a session. */
+  /** Throws while the factory runs, because actions need a session. */
   assertReady(): void {
     this.assertUsable();
     if (this.state === "loading") {
@@ -58,7 +58,7 @@ export class Entry {
     else send({ type: "register", payload: { entry: this.index, ready: false, registrations: [registration] } });
   }
 
-  /** Registers an undo action for a failed factory. */
+  /** Adds a function that undoes an action if the factory fails. */
   onFailure(undo: () => void): void {
     if (this.state === "loading") this.#undo.push(undo);
   }

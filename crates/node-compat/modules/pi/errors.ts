@@ -1,7 +1,7 @@
 /**
  * `pi:pi/errors`: converts thrown values to the host's error reports.
  *
- * Extensions may throw anything, with getters that throw in turn; building a report never does.
+ * Extensions may throw any value, even with getters that throw; creating a report never throws.
  * Positions are those of the linked module; the host maps them to the source.
  */
 
@@ -15,7 +15,7 @@ export interface ErrorReport {
   stack?: string;
 }
 
-/** Returns a thrown value as a report. Only an Error has a name; anything else is its text. */
+/** Converts a thrown value to a report. Only an Error has a name; any other value becomes text. */
 export function errorReport(thrown: unknown, phase: string, entry?: number): ErrorReport {
   const report: ErrorReport = { phase, message: text(() => messageOf(thrown)) };
   if (entry !== undefined) report.entry = entry;
@@ -27,12 +27,12 @@ export function errorReport(thrown: unknown, phase: string, entry?: number): Err
   return report;
 }
 
-/** Reports an error that no caller waits for. */
+/** Reports an error for which no caller waits. */
 export function sendError(thrown: unknown, phase: string, entry?: number): void {
   send({ type: "error", payload: errorReport(thrown, phase, entry) });
 }
 
-/** Returns pi's text of a thrown value: the message of an Error, otherwise the value as text. Runs its code, which may throw. */
+/** Returns the text that pi shows: the message of an Error, or the value as text. Runs the value's code, which may throw. */
 export function messageOf(thrown: unknown): string {
   return isError(thrown) ? String(thrown.message) : String(thrown);
 }

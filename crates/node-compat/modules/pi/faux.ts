@@ -1,5 +1,5 @@
 /**
- * `pi:pi/faux`: `registerFauxProvider` of pi-ai, a scripted model for tests. It comes from the real package and is registered
+ * `pi:pi/faux`: `registerFauxProvider` of pi-ai, a scripted model for tests. The real package defines it, and it is registered
  * with the APIs of this extension.
  */
 

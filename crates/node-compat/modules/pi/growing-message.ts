@@ -1,9 +1,9 @@
 /**
  * `pi:pi/growing-message`: a partial message, assembled from its updates.
  *
- * A reply has thousands of updates, and `message_update` shows the whole message with each. The host sends the message once and
- * then only the changes; the work for a reply is linear in its length. Objects that a handler received do not change: a growing
- * block is replaced by another object.
+ * A reply has thousands of updates, and each `message_update` has the whole message. The host sends the message once and
+ * then only changes, so that the work is linear in the length of a reply. Objects that a handler received do not change: a
+ * growing block is replaced by another object.
  */
 
 type Block = Record<string, any>;
@@ -19,14 +19,14 @@ interface Update {
 const GROWING: Record<string, string> = { text_delta: "text", thinking_delta: "thinking" };
 
 let message: Message | undefined;
-/** Number of the last applied update. */
+/** Number of the update that was applied last. */
 let known = 0;
 
-/** Returns the members of an event in pi's form. */
+/** Returns an event's members in pi's form. */
 export function grown(update: Update): Record<string, unknown> {
   const { $grows: grows, ...members } = update;
   if (grows === undefined) return members;
-  // Several handlers receive the same update.
+  // Several handlers receive the same update, which is applied once.
   if (grows.number !== known) {
     message = update.message ?? next(grows.number === known + 1 ? (message?.content ?? []) : [], update);
     known = grows.number;

@@ -1,7 +1,7 @@
 /**
- * `pi:pi/handles`: functions stay in the realm; the host names them by number.
+ * `pi:pi/handles`: numbers by which the host refers to functions of the realm.
  *
- * Numbers are issued in registration order and never again in this realm.
+ * Numbers are issued in registration order and not reused in this realm.
  */
 
 import { issued } from "pi:engine";
@@ -11,7 +11,7 @@ type Callable = (...args: any[]) => unknown;
 
 const functions = new SafeMap<number, Callable>();
 
-/** Keeps a function and returns its handle. */
+/** Stores a function and returns its handle. */
 export function issueHandle(callable: Callable): number {
   const handle = functions.size;
   functions.set(handle, callable);
@@ -19,14 +19,14 @@ export function issueHandle(callable: Callable): number {
   return handle;
 }
 
-/** Returns the function behind a handle of this realm. */
+/** Returns the function of a handle. */
 export function byHandle(handle: number): Callable {
   const callable = functions.get(handle);
   if (!callable) throw new Error(`handle ${handle} was never issued`);
   return callable;
 }
 
-/** Returns a copy of a value in which functions are `{"$handle": n}`, for values that contain functions. */
+/** Returns a copy of a value in which `{"$handle": n}` replaces each function. */
 export function withHandles(value: unknown): unknown {
   if (typeof value === "function") return { $handle: issueHandle(value as Callable) };
   if (value === null || typeof value !== "object") return value;

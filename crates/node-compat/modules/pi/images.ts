@@ -1,6 +1,6 @@
 /**
- * `pi:pi/images`: the registry of image APIs. It is that of the real package, which adds pi's one provider as soon as anything
- * imports it; a file of that package does so by an import for its side effect.
+ * `pi:pi/images`: the registry of image APIs, from the real package, which adds pi's only provider as soon as any module
+ * imports it; a file of that package imports it for this side effect.
  */
 
 import { registerBuiltInImagesApiProviders } from "@earendil-works/pi-ai/dist/providers/images/register-builtins.js";

@@ -1,26 +1,26 @@
 /**
  * `pi:pi/location`: the locations of the extension's modules. A bundle has no location, so `extc` turns `import.meta.url`,
- * `__dirname` and similar expressions into calls of the one global that is defined here.
+ * `__dirname` and similar expressions into calls of the global that this module defines.
  *
- * The package's folder comes with the first entry that is loaded; reading below it needs no asking.
+ * The first loaded entry determines the package's folder; reading files in it needs no permission.
  */
 
 import { importSync } from "pi:engine";
 
-/** The global, which `pi:web` makes when it is first used. */
+/** The global, which `pi:web` creates on first use. */
 declare const URL: new (input: string, base: string) => { href: string };
 
 interface Location {
   url: string;
   filename: string;
   dirname: string;
-  /** `module` in an ES module of the package; its exports are ignored. */
+  /** CommonJS `module`, for an ES module of the package; its exports are ignored. */
   readonly module: object;
   resolve(specifier: string): string;
   /** `require.resolve` of a CommonJS module. */
   requireResolve: (specifier: string) => string;
   /**
-   * Replaces `import` with a computed target; `load` is that `import` itself. `reach` returns the modules that the compiler
+   * Replaces `import` with a computed target; `load` calls the original `import`. `reach` returns the modules that the compiler
    * linked as possible targets, by specifiers relative to this module.
    */
   import(load: (target: string) => Promise<unknown>, reach?: () => Record<string, Opener>): (target: unknown) => Promise<unknown>;
@@ -29,11 +29,11 @@ interface Location {
 /** Imports one module of the bundle. */
 type Opener = () => Promise<unknown>;
 
-/** Replaces the folder when the host named none. */
+/** The folder if the host specifies none. */
 const NOWHERE = "/";
 
 let root = NOWHERE;
-/** Locations by file, so that each module gets one object. */
+/** Locations by file, so that each module has one object. */
 const modules = new Map<string, object>();
 /** Possible targets of computed imports, by file. */
 const reached = new Map<string, Opener>();
@@ -47,7 +47,7 @@ export function setRoot(folder: string | undefined): void {
 
 /**
  * Returns the location of `file`, a name as `artifact.json` lists it: a path inside the package, `dep:NAME@VERSION/PATH` for a
- * dependency beside the package, or nothing for the package itself. `place` is a dependency's path relative to the package:
+ * dependency outside the package, or empty for the package itself. `place` is a dependency's path relative to the package:
  * `../NAME/PATH`.
  */
 function locate(file: string, place = file): Location {
@@ -104,12 +104,12 @@ function isFile(specifier: string): boolean {
   return /^(\.{1,2}(\/|$)|\/|file:)/.test(specifier);
 }
 
-/** Returns the canonical name of a package of pi that has several. */
+/** Returns the canonical specifier of a pi package that has several. */
 function canonical(specifier: string): string {
   return specifier.replace(/^@sinclair\/(?=typebox(?:\/|$))/, "").replace(/^@mariozechner\/(?=pi-)/, "@earendil-works/");
 }
 
-/** Imports a file that exists now and was not compiled with the extension. */
+/** Imports a file that was not compiled with the extension. */
 function importFile(specifier: string, from: string): Promise<{ module: unknown } | undefined> {
   const suffix = /[?#].*$/.exec(specifier.startsWith("/") ? "" : specifier)?.[0] ?? "";
   const resolve = (specifier: string, from: string) => new URL(specifier, fileUrl(from)).href;
@@ -137,7 +137,7 @@ function opener(specifier: string, from: string): Opener | undefined {
   return undefined;
 }
 
-/** Returns whether packages there may be the extension's own or the project's: a mere search must not prompt for others. */
+/** Returns whether a folder's packages may be the extension's or the project's. A search in others would cause prompts. */
 function isNear(modules: string): boolean {
   const store = root.lastIndexOf("/node_modules/");
   const own = store < 0 ? root : root.slice(0, store);

@@ -1,8 +1,8 @@
 /**
  * `pi:pi/mcp-servers`: the MCP servers that extensions register, with pi 1.5's interface.
  *
- * A registration goes to the host, which connects the server under the extension's own grants. The readable state omits the
- * variables and headers of other extensions' servers; those of this realm are complete.
+ * A registration goes to the host, which connects the server under the extension's grants. The readable state omits the
+ * variables and headers of other extensions' servers, but is complete for those of this realm.
  */
 
 import { state } from "pi:engine";
@@ -20,7 +20,7 @@ const own = new Map<string, RegisteredServer>();
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 const isTexts = (value: unknown): boolean => isRecord(value) && Object.values(value).every((text) => typeof text === "string");
-/** Tools of servers whose names differ only in `-` and `_` would share names. */
+/** Returns the prefix of tool names. Servers whose names differ only in `-` and `_` would share it. */
 const namespace = (name: string): string => name.replaceAll("-", "_");
 
 const FIELDS: readonly (readonly [string, (value: unknown) => boolean, string])[] = [
@@ -34,7 +34,7 @@ const FIELDS: readonly (readonly [string, (value: unknown) => boolean, string])[
   ["cwd", (value) => typeof value === "string", "cwd must be a string"],
 ];
 
-/** Returns the error of an entry; the host checks it again. */
+/** Returns the error in an entry. The host checks the entry again. */
 function problemOf(name: string, raw: unknown): string | undefined {
   if (!/^[A-Za-z0-9_-]+$/.test(name)) return `invalid server name "${name}" (use letters, digits, "_" and "-")`;
   if (!isRecord(raw)) return `server "${name}" must be an object`;
@@ -49,14 +49,14 @@ function problemOf(name: string, raw: unknown): string | undefined {
   return `server "${name}" needs either "command" (stdio) or "url" (streamable HTTP)`;
 }
 
-/** Returns every registered server, in the order of registration. */
+/** Returns all registered servers in registration order. */
 export function registeredServers(): RegisteredServer[] {
   const told: RegisteredServer[] = state().set.mcpServers ?? [];
   const others = told.filter(({ name }) => !own.has(name));
   return jsonOf([...others, ...own.values()]) as RegisteredServer[];
 }
 
-/** Registers a server of an entry, or throws pi's error. */
+/** Registers a server for an entry. Throws pi's error if it is invalid. */
 export function registerServer(entry: Entry, name: string, config: unknown): void {
   const problem = problemOf(name, config);
   if (problem !== undefined) throw new Error(`Invalid MCP server registered by extension "${entry.path}": ${problem}`);
@@ -73,14 +73,14 @@ export function registerServer(entry: Entry, name: string, config: unknown): voi
   entry.register({ kind: "mcp_server", name, config: copy });
 }
 
-/** Removes a server that this entry registered; others are ignored. */
+/** Removes a server that this entry registered; ignores others. */
 export function withdrawServer(entry: Entry, name: string): void {
   if (own.get(name)?.extensionPath !== entry.path) return;
   own.delete(name);
   entry.register({ kind: "mcp_server_removed", name });
 }
 
-/** Drops the servers of an earlier run of an entry. */
+/** Drops the servers of an earlier run of the same entry. */
 export function forgetServers(path: string): void {
   for (const [name, server] of own) if (server.extensionPath === path) own.delete(name);
 }

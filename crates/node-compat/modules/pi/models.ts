@@ -1,9 +1,9 @@
 /**
  * `pi:pi/models`: `ctx.modelRegistry`.
  *
- * The catalogue is the session's. The readable state has the registered and ready models; of the rest it names the providers,
+ * The session owns the catalogue. The readable state has registered and usable models; for others it names the providers,
  * whose models are fetched on demand. A realm never has a key of the session: `getApiKeyAndHeaders` returns a name for it
- * (`pijs-session-key:PROVIDER`), which the host understands and no server does. A request goes through the host, which adds the
+ * (`pijs-session-key:PROVIDER`) that only the host understands. A request goes through the host, which adds the
  * real key.
  */
 
@@ -24,7 +24,7 @@ interface ProviderState {
   displayName: string;
   configured: boolean;
   registered: boolean;
-  /** pi's `AuthStatus`, where the session has a key of its own. */
+  /** pi's `AuthStatus`, if the session has a key for the provider. */
   status?: object;
   oauth?: boolean;
 }
@@ -34,7 +34,7 @@ interface Catalogue {
   /** Providers whose models are not in `all`. */
   asked: string[];
   providers: Record<string, ProviderState>;
-  /** The error in `models.json`. */
+  /** The error found in `models.json`. */
   error?: string;
 }
 
@@ -74,14 +74,14 @@ function providers(): string[] {
 
 const all = (): Model[] => modelsOf(providers());
 
-/** Names in pi's own catalogue. */
+/** Names of the providers in pi's own catalogue. */
 let builtinProviders: string[] | undefined;
 export function builtinProviderNames(): string[] {
   builtinProviders ??= callSync("session", "session", { op: "list_models", builtin: true }).output.providers as string[];
   return builtinProviders;
 }
 
-/** Returns models of pi's own catalogue: available before any session, and equal in all of them. */
+/** Returns models of pi's own catalogue, which is available before any session and equal in all of them. */
 export function builtinModels(provider: string): Model[] {
   ask([provider], builtin);
   return builtin.get(provider)!;
@@ -98,7 +98,7 @@ interface RefreshOptions {
   signal?: { aborted: boolean };
 }
 
-/** Makes providers refresh their models, also those of other extensions. A provider's exception is among the errors. */
+/** Makes providers refresh their models, including those of other extensions. A provider's exception is one of the errors. */
 export async function refreshAll({ allowNetwork, providers, force, signal }: RefreshOptions = {}): Promise<object> {
   if (signal?.aborted) return { aborted: true, errors: new Map() };
   const params = { op: "refresh_providers", look: providers ? [...providers] : true, allowNetwork, force };
@@ -121,7 +121,7 @@ const registry = {
     }
     if (bringsKey(model.provider)) return authOf(model.provider, model.id);
     if (!isConfigured(model.provider)) {
-      // A provider that sends its key as a header is useless without one.
+      // A provider that sends its key in a header cannot be used without a key.
       const { authHeader } = configOf(model.provider) ?? {};
       return authHeader ? { ok: false, error: `No API key found for "${model.provider}"` } : { ok: true, headers: undefined };
     }
@@ -159,7 +159,7 @@ const registry = {
     Object.entries(catalogue().providers).filter(([, provider]) => provider.registered).map(([name]) => name),
 };
 
-/** Returns `ctx.modelRegistry` of an entry: registrations through it are those of `pi.registerProvider`. */
+/** Returns `ctx.modelRegistry` for an entry. Registering through it is equivalent to `pi.registerProvider`. */
 export function modelRegistryOf(entry: number) {
   const register = (registration: object) => {
     send({ type: "register", payload: { entry, ready: false, registrations: [registration] } });
@@ -179,7 +179,7 @@ export function modelRegistryOf(entry: number) {
     getRegisteredProviderConfig: (provider: string): object | undefined => configOf(provider),
     getRegisteredNativeProvider: (provider: string): object | undefined => nativeOf(provider),
   };
-  // A private member in pi, which extensions pass to their sub-agents nevertheless.
+  // Private in pi, but extensions pass this member to their sub-agents.
   return ofThisPi("modelRegistry", Object.defineProperty(own, "runtime", { value: sessionRuntimeOf(own), configurable: true })) as typeof own & { readonly runtime: object };
 }
 

@@ -1,5 +1,5 @@
 /**
- * `pi:pi/native-providers`: providers of pi-ai, registered unchanged. They manage their lists, and their `auth` finds the key.
+ * `pi:pi/native-providers`: providers of pi-ai, registered unchanged. They manage their own lists, and their `auth` finds the key.
  */
 
 import { facts } from "pi:engine";
@@ -9,13 +9,13 @@ import { AbortController } from "pi:web/abort";
 
 type Config = Record<string, any>;
 
-/** The environment in which a native provider looks up its key. */
+/** The environment in which a native provider searches its key. */
 const surroundings = {
   async env(name: string): Promise<string | undefined> {
     try {
       return callSync("env", "env", { op: "get", names: [name] }).output.values?.[name] || undefined;
     } catch {
-      // A refused read counts as missing.
+      // A refused read is treated as a missing variable.
       return undefined;
     }
   },
@@ -29,7 +29,7 @@ const surroundings = {
   },
 };
 
-/** Returns the argument of `auth`: a stored credential, if it is a key. */
+/** Returns the argument of `auth`, which includes a stored credential if it is a key. */
 export function asking(name: string): object {
   const known = storedFor(name);
   const credential = known?.type === "api_key" ? known : undefined;
@@ -43,7 +43,7 @@ function nativeModels(provider: Config): any {
 }
 
 /**
- * Returns the configuration of a native provider of pi-ai, as far as a realm supports it: its models, its key, its stream
+ * Returns the parts of a native provider's configuration that a realm supports: its models, its key and its stream
  * function.
  */
 export function nativeConfig(provider: Config): Config {
@@ -61,7 +61,7 @@ export function nativeConfig(provider: Config): Config {
   };
 }
 
-/** Returns the refresh function of a native provider, which manages its list itself. */
+/** Returns the function that refreshes a native provider, which manages its list itself. */
 function looksUp(provider: Config): (context: object) => Promise<unknown> {
   return async (context) => {
     await provider.refreshModels(context);

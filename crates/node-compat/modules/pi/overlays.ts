@@ -1,8 +1,8 @@
 /**
  * `pi:pi/overlays`: components that float above the rest of the screen, and their handles.
  *
- * The host owns the order, the focus and the positions, since overlays of several extensions share one screen; a handle calls it.
- * Without a screen, an overlay exists and has the keys.
+ * The host owns the order, focus and positions, since overlays of several extensions share one screen; a handle calls the host.
+ * Without a screen, an overlay exists and receives keys.
  */
 
 import { draw, focusOnly, handleOf, mounted, screen, tellUi } from "pi:pi/components";
@@ -20,10 +20,10 @@ export interface OverlayHandle {
   getBounds(): { row: number; col: number; width: number; height: number } | undefined;
 }
 
-/** Overlays that were not permanently hidden, the newest last. */
+/** Overlays that are not permanently hidden, newest last. */
 const shown: OverlayHandle[] = [];
 
-/** Returns a function with the options of an overlay as data, and its `visible` evaluated for the terminal. */
+/** Returns a function that returns the options of an overlay as data, with `visible` evaluated for the terminal. */
 export function floatsBy(options: any): () => object {
   return () => {
     const now = typeof options === "function" ? options() : options;
@@ -33,7 +33,7 @@ export function floatsBy(options: any): () => object {
   };
 }
 
-/** Returns the handle of the overlay at `spot`; `close` removes it permanently, `gone` reports its removal. */
+/** Returns the handle of the overlay at `spot`. `close` removes it permanently; `gone` reports its removal. */
 export function handleFor(spot: Mounted, close: () => void): { handle: OverlayHandle; gone: () => void } {
   const ask = (set?: string, more: object = {}) => {
     const answer = tellUi("overlay", { component: spot.handle, ...(set === undefined ? {} : { set }), ...more });
@@ -67,7 +67,7 @@ export function handleFor(spot: Mounted, close: () => void): { handle: OverlayHa
   return { handle, gone };
 }
 
-/** Shows a component above the screen until it is hidden. It has the keys unless its options say otherwise. */
+/** Shows a component above the screen until it is hidden. It receives keys unless its options say otherwise. */
 export function showOverlay(component: Component, options?: any): OverlayHandle {
   const floats = floatsBy(options);
   const spot = mounted({ floats });
@@ -89,7 +89,7 @@ export function hideOverlay(): void {
   shown.at(-1)?.hide();
 }
 
-/** Drops every overlay: the host has removed them. */
+/** Drops all overlays, after the host has removed them. */
 export function leaveOverlays(): void {
   shown.length = 0;
 }

@@ -1,24 +1,24 @@
 /**
- * `pi:pi/plain`: a value as plain JSON, for records and display outside of this realm.
+ * `pi:pi/plain`: converts a value to plain JSON, for records and display outside of this realm.
  *
  * Functions become `"<function>"`, a Date its ISO text, an Error `{error: message}`, a Map
  * `{"<map>": [[key, value]]}`, a Set `{"<set>": []}`, byte arrays `"<bytes:N>"`, symbols `"<symbol>"`,
- * cycles `"<cycle>"`, numbers that JSON lacks their text; undefined members are left out and are `null`
+ * cycles `"<cycle>"`, and numbers that JSON lacks their text; undefined members are left out, or `null`
  * in lists. (`oracle/format.md`, rule 1.)
  */
 
 /**
- * Returns the JSON form of a value, as text that can be sent: a lone surrogate, which is left of a character that was cut in two,
+ * Returns the JSON form of a value, whose text can be sent: a lone surrogate, which remains of a character that was cut in two,
  * becomes U+FFFD.
  */
 export function jsonOf<T>(value: T): T {
   const text = JSON.stringify(value);
   if (text === undefined) return undefined as T;
-  // `JSON.stringify` escapes a surrogate only if it is alone.
+  // `JSON.stringify` only escapes lone surrogates.
   return JSON.parse(text.includes("\\ud") ? text.replace(/\\(?:u(d[89a-f])[0-9a-f]{2}|.)/g, (escape, half) => (half ? "\ufffd" : escape)) : text);
 }
 
-/** Returns the copy. */
+/** Returns the plain copy. */
 export function plain(value: any, above: readonly object[] = []): any {
   switch (typeof value) {
     case "function":

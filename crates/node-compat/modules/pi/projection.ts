@@ -1,8 +1,8 @@
 /**
- * `pi:pi/projection`: the model's view of a session, from entries to messages.
+ * `pi:pi/projection`: converts the entries of a session to the messages that the model sees.
  *
- * The newest compaction comes first, then the entries that it kept; edits of entries apply. The host computes the same for a
- * request; this is for extensions.
+ * The newest compaction comes first, then the entries that it kept, with edits applied. The host computes the same for a
+ * request; this module serves extensions.
  */
 
 export interface Entry {
@@ -23,7 +23,7 @@ export interface Projection {
 const tellsSystem = (entry: Entry): boolean => entry.type === "message" && entry.message?.role === "system";
 
 /**
- * Returns the entries of a branch that the model still sees. A compaction itself contains the prompt and tools that were kept.
+ * Returns the entries of a branch that the model sees. A compaction itself contains the prompt and tools that were kept.
  */
 export function contextEntries<T extends Entry>(branch: T[]): T[] {
   const at = branch.findLastIndex((entry) => entry.type === "compaction");
@@ -34,7 +34,7 @@ export function contextEntries<T extends Entry>(branch: T[]): T[] {
   return [compaction, ...before, ...branch.slice(at + 1)];
 }
 
-/** Returns the messages of one entry. */
+/** Converts one entry to messages. */
 export function messagesOf(entry: Entry): any[] {
   const timestamp = Date.parse(entry.timestamp);
   switch (entry.type) {
@@ -55,7 +55,7 @@ export function messagesOf(entry: Entry): any[] {
   }
 }
 
-/** Returns the whole projection of a branch. */
+/** Converts a branch to the complete view. */
 export function project(branch: Entry[]): Projection {
   const visible = contextEntries(branch);
   const edits = new Map<string, any>();

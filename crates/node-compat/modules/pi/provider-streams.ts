@@ -1,5 +1,5 @@
 /**
- * `pi:pi/provider-streams`: stream functions of providers. They run here, and send each event separately.
+ * `pi:pi/provider-streams`: stream functions of providers, which run in this realm and send each event separately.
  */
 
 import { state } from "pi:engine";
@@ -12,15 +12,15 @@ type Config = Record<string, any>;
 export interface Credentials {
   apiKey: string | undefined;
   headers: Record<string, string>;
-  /** The server of the key, if it differs from the model's. */
+  /** The server that the key is for, if it differs from the model's. */
   baseUrl: string | undefined;
 }
 
-/** Pending requests of stream functions to the host. */
+/** Requests of stream functions to the host that are pending. */
 const waiting = new Map<number, (answer: unknown) => void>();
 let questions = 0;
 
-/** Called by the host with the answer. */
+/** Function that the host calls with an answer. */
 export const reply = issueHandle((number: number, answer: unknown) => {
   const resolve = waiting.get(number);
   waiting.delete(number);
@@ -31,7 +31,7 @@ export const reply = issueHandle((number: number, answer: unknown) => {
 const streaming = new Map<string, number>();
 export const isStreaming = (name: string): boolean => (streaming.get(name) ?? 0) > 0;
 
-/** Wraps the stream function for the host: events are updates of the callback. */
+/** Wraps the stream function for the host, which receives events as updates of the callback. */
 export function streamThrough(name: string, config: Config, credentials: (ofModel?: Record<string, string>) => Promise<Credentials>) {
   return async function streamSimple(
     this: { update(value: unknown): void },
@@ -67,7 +67,7 @@ export function streamThrough(name: string, config: Config, credentials: (ofMode
       const events = await config.streamSimple({ ...model, ...moved, headers: undefined }, context, settings);
       let counted: string | undefined;
       for await (const event of events) {
-        // Only changes are sent: the host keeps the rest.
+        // Only changes are sent, since the host keeps the other data.
         const usage = JSON.stringify(event?.partial?.usage);
         this.update(withoutPartial(event, usage !== counted));
         counted = usage;

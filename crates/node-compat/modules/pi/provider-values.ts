@@ -12,7 +12,7 @@ type Config = Record<string, any>;
 /** A part of a configured text: literal, or a variable. */
 type Piece = { text: string } | { variable: string };
 
-/** Parses `$NAME` and `${NAME}`; `$$` and `$!` are one character each. pi 0.73 took the name of a variable, or the text. */
+/** Parses `$NAME` and `${NAME}`; `$$` and `$!` stand for one character. pi 0.73 took the name of a variable, or a literal. */
 function piecesOf(text: string): Piece[] {
   if (!hasTemplates) return /^[A-Z][A-Z0-9]*_[A-Z0-9_]+$/.test(text) ? [{ variable: text }] : [{ text }];
   const pieces: Piece[] = [];
@@ -32,7 +32,7 @@ export const variablesOf = (text: string): string[] => [
   ...new Set(piecesOf(text).flatMap((piece) => ("variable" in piece ? [piece.variable] : []))),
 ];
 
-/** Returns whether the key of a configuration is available, as far as that is known without running a command. */
+/** Returns whether a configuration's key is available, as far as that can be known without running a command. */
 export function isConfigured(config: Config): boolean {
   const key = config.apiKey;
   if (typeof key !== "string" || key === "") return false;
@@ -42,7 +42,7 @@ export function isConfigured(config: Config): boolean {
     const { values } = callSync("env", "env", { op: "get", names }).output;
     return names.every((name) => Boolean(values?.[name]));
   } catch {
-    // A refused read means that the key is unavailable.
+    // A refused read makes the key unavailable.
     return false;
   }
 }
@@ -57,7 +57,7 @@ export function statusOf(config: Config): object | undefined {
   return isConfigured(config) ? { configured: true, source: "environment", label: names.join(", ") } : { configured: false };
 }
 
-/** Resolves a configured text; nothing where a variable of it is unset, or a command printed nothing. */
+/** Resolves a configured text; undefined if one of its variables is unset, or a command printed nothing. */
 export async function valueOf(text: string): Promise<string | undefined> {
   if (isCommand(text)) {
     const answer = await call("exec", "exec", { command: "sh", args: ["-c", text.slice(1)], cwd: facts.cwd });

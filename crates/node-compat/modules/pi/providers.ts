@@ -4,12 +4,12 @@
  * The configuration goes to the host as data; keys and functions stay here. For a request the host fetches the key ({@link
  * credentials}).
  *
- * | module | is |
+ * | module | contains |
  * |---|---|
- * | `native-providers` | those that pi-ai made |
- * | `provider-values` | what is written for keys and headers |
- * | `provider-streams` | their stream functions |
- * | `accounts`, `refreshing` | their log-ins, and lists that they look up |
+ * | `native-providers` | providers that pi-ai created |
+ * | `provider-values` | keys and headers in configurations |
+ * | `provider-streams` | stream functions of providers |
+ * | `accounts`, `refreshing` | log-ins to providers, and refreshed model lists |
  */
 
 import { send, state } from "pi:engine";
@@ -25,10 +25,10 @@ import { AbortSignal } from "pi:web/abort";
 
 type Config = Record<string, any>;
 
-/** Registrations that may not be in the catalogue yet. */
+/** Registrations, which the catalogue may not contain yet. */
 const registered = new Map<string, Config>();
 
-/** Returns the models of providers registered here, completed as in pi: headers are added when a request is made. */
+/** Returns the models of registered providers, completed as in pi. Headers are added when a request is made. */
 export function localModels(): any[] {
   const models: any[] = [];
   for (const [provider, config] of registered) {
@@ -42,7 +42,7 @@ export function localModels(): any[] {
 
 const modelsIn = (config: Config): any[] => (Array.isArray(config.models) ? config.models : []);
 
-/** Returns the API and the server of a model: missing values are those of a similar model of pi. */
+/** Returns the API and the server of a model. Missing values come from a similar model of pi. */
 function placeOf(provider: string, config: Config, model: any): { api: unknown; baseUrl: unknown } {
   const own = { api: model.api ?? config.api, baseUrl: model.baseUrl ?? config.baseUrl };
   if (own.api && own.baseUrl) return own;
@@ -68,26 +68,26 @@ function lacking(provider: string, config: Config): string | undefined {
   return undefined;
 }
 
-/** Objects of pi-ai that were registered unchanged. */
+/** Objects of pi-ai that are registered unchanged. */
 const natives = new Map<string, Config>();
-/** Those of them whose `auth` has found a key. */
+/** Native providers whose `auth` has found a key. */
 const withKey = new WeakSet<object>();
 
-/** Returns the registration of a name. */
+/** Returns the configuration that was registered under a name; undefined for a native provider. */
 export const configOf = (name: string): Config | undefined => (natives.has(name) ? undefined : registered.get(name));
 export const nativeOf = (name: string): object | undefined => natives.get(name);
-/** Returns whether a provider was registered here, in either form. */
+/** Returns whether a provider is registered, in either form. */
 export const isRegistered = (name: string): boolean => registered.has(name);
-/** Returns whether a provider has its own key, or a stored one. */
+/** Returns whether a provider has its own key or a stored one. */
 export const bringsKey = (name: string): boolean =>
   typeof registered.get(name)?.apiKey === "string" || withKey.has(natives.get(name) ?? {}) || storedFor(name) !== undefined;
 
-/** Sends the current state of a provider. */
+/** Sends a provider's current state to the host. */
 type Offer = (spec: { kind: string }) => void;
 
 /**
- * Offers a provider in either form, now and whenever its list changes: a name and its configuration, or a native one. While the
- * factory runs it is not used yet: the host reports its errors after loading.
+ * Offers a provider, by name and configuration or as a native object, now and whenever its list changes. While the
+ * factory runs, it is not used yet, and the host reports its errors after loading.
  */
 export function offerProvider(provider: string | Config, config: Config, offer: Offer, isLoading = false): void {
   if (typeof provider === "string") {
@@ -118,7 +118,7 @@ async function lookForKey(name: string, provider: Config, offer: Offer): Promise
   }
 }
 
-/** Removed providers, with the state's list that still has them. */
+/** Removed providers, with the list in the readable state that still contains them. */
 const withdrawn = new Map<string, unknown>();
 
 /** Removes a provider. */
@@ -127,18 +127,18 @@ export function forget(name: string): void {
   natives.delete(name);
 }
 
-/** Drops all registrations: the next session has its own. */
+/** Drops all registrations, since the next session has its own. */
 export function forgetAll(): void {
   registered.clear();
   natives.clear();
   withdrawn.clear();
 }
 
-/** Returns whether a provider of the state was removed since. */
+/** Returns whether a provider in the readable state has been removed since. */
 export const isWithdrawn = (name: string): boolean =>
   withdrawn.has(name) && withdrawn.get(name) === state().set.models && !registered.has(name);
 
-/** Returns the data of a provider for the host. */
+/** Returns a provider's data for the host. */
 function providerSpec(name: string, config: Config, offer: Offer, counts = true): { kind: string } {
   const known = registered.get(name);
   const merged = { ...known, ...Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined)) };
@@ -158,7 +158,7 @@ function providerSpec(name: string, config: Config, offer: Offer, counts = true)
   return spec as { kind: string };
 }
 
-/** A request of the host about an account. */
+/** A request from the host about an account. */
 type Question = { op: "log_in" } | { op: "renew"; stored: Stored } | { op: "stored"; stored: Stored | null };
 
 function account(name: string, question: Question, offer: Offer): unknown {
@@ -172,7 +172,7 @@ function account(name: string, question: Question, offer: Offer): unknown {
   return question.op === "log_in" ? logIn(oauth) : oauth.refresh(question.stored, AbortSignal.timeout(RENEW_TIME_MS));
 }
 
-/** Returns the log-in of a provider, in either form of registration. */
+/** Returns a provider's log-in functions, for either form of registration. */
 function oauthOf(name: string): OAuth | undefined {
   const native = natives.get(name);
   if (native !== undefined) return native.auth?.oauth;
@@ -180,7 +180,7 @@ function oauthOf(name: string): OAuth | undefined {
   return oauth && adapted(oauth);
 }
 
-/** Returns the authorisation of a request: stored credentials first, then the provider's own. */
+/** Returns the authorisation of a request, from stored credentials or else the provider's own. */
 async function authFor(name: string, config: Config): Promise<ModelAuth> {
   const known = storedFor(name);
   if (known?.type === "oauth") return (await oauthOf(name)?.toAuth(known)) ?? {};
@@ -190,13 +190,13 @@ async function authFor(name: string, config: Config): Promise<ModelAuth> {
   return { apiKey: typeof config.apiKey === "string" ? await valueOf(config.apiKey) : undefined };
 }
 
-/** Time limit of a renewal, as in pi. */
+/** Time limit of a renewal in milliseconds, as in pi. */
 const RENEW_TIME_MS = 15_000;
 
-/** Lists that `modifyModels` made, by their source. */
+/** Lists that `modifyModels` returned, by source list. */
 const projected = new WeakMap<object, any[]>();
 
-/** Makes a provider change its list by the current log-in, or restore it. */
+/** Lets a provider change its list for the current log-in, or restores the list. */
 function projectModels(name: string, oauth: Config | undefined, offer: Offer): void {
   const config = registered.get(name);
   const current = config && modelsIn(config);
@@ -215,7 +215,7 @@ function projectModels(name: string, oauth: Config | undefined, offer: Offer): v
   offer(providerSpec(name, { models }, offer));
 }
 
-/** Returns a configuration for the host: functions that it calls itself are wrapped. */
+/** Returns a configuration for the host, with wrapped functions for it to call. */
 function shown(name: string, config: Config, offer: Offer): Config {
   if (typeof config.refreshModels !== "function") return config;
   const refreshModels = refreshThrough({
@@ -228,7 +228,7 @@ function shown(name: string, config: Config, offer: Offer): Config {
       return apiKey === undefined ? undefined : { type: "api_key", key: apiKey };
     },
     put(models) {
-      // After a withdrawal or a new registration the result is obsolete.
+      // The result is obsolete if the provider was removed or registered again.
       if (registered.get(name)?.refreshModels === config.refreshModels && Array.isArray(models)) offer(providerSpec(name, { models }, offer));
     },
   });
@@ -236,7 +236,7 @@ function shown(name: string, config: Config, offer: Offer): Config {
 }
 
 
-/** Returns key and headers of a request: those of all its models first, the key as one, then those of the model. */
+/** Returns the key and headers of a request: first those for all models, including the key's, then the model's. */
 export async function credentials(name: string, config: Config, ofModel: Record<string, string> = {}): Promise<Credentials> {
   const auth = await authFor(name, config);
   const { apiKey, baseUrl } = auth;
@@ -256,7 +256,7 @@ export async function credentials(name: string, config: Config, ofModel: Record<
   return { apiKey, headers, baseUrl };
 }
 
-/** Returns the authorisation of a provider registered here that has its own key. */
+/** Returns the authorisation of a registered provider that has its own key. */
 export async function ownAuth(name: string): Promise<ModelAuth | undefined> {
   const config = registered.get(name);
   if (config === undefined || !bringsKey(name)) return undefined;
@@ -264,7 +264,7 @@ export async function ownAuth(name: string): Promise<ModelAuth | undefined> {
   return { apiKey, headers };
 }
 
-/** Returns the result of `getApiKeyAndHeaders` for a model of a provider with its own key. */
+/** Returns the result of `getApiKeyAndHeaders` for a model whose provider has its own key. */
 export async function authOf(name: string, modelId: string): Promise<object> {
   const config = registered.get(name) ?? {};
   const { apiKey, headers } = await credentials(name, config, modelsIn(config).find(({ id }) => id === modelId)?.headers);

@@ -1,8 +1,8 @@
 /**
- * `pi:pi/refreshing`: refreshed model lists of providers.
+ * `pi:pi/refreshing`: refreshes model lists of providers.
  *
  * The host requests a refresh when a session begins, and when an extension calls `ctx.modelRegistry.refresh()`. The result
- * replaces the registered list. As under pi a refresh without the network precedes one with it.
+ * replaces the registered list. As in pi, a refresh without network access precedes one with it.
  */
 
 import { AbortController } from "pi:web/abort";
@@ -10,20 +10,20 @@ import { structuredClone } from "pi:web/clone";
 
 type Config = Record<string, any>;
 
-/** Values that a provider keeps for the next refresh: as long as this realm lives. */
+/** Values that a provider keeps for the next refresh, for the lifetime of this realm. */
 const kept = new Map<string, unknown>();
 
 interface Look {
   provider: string;
-  /** Calls the provider's own function. */
+  /** Calls the provider's refresh function. */
   run(context: object): unknown;
-  /** Returns the placeholder of its key, if there is one. */
+  /** Returns the placeholder for the provider's key, if there is a key. */
   credential(): Promise<object | undefined>;
   /** Replaces the registered list. */
   put(models: unknown): void;
 }
 
-/** Returns the function for the host. */
+/** Returns the function that the host calls for a refresh. */
 export function refreshThrough({ provider, run, credential, put }: Look) {
   const look = async (allowNetwork: boolean, more: object) => {
     const context = {

@@ -1,7 +1,7 @@
 /**
- * `pi:pi/renderers`: functions of extensions that render messages, entries and tool calls, as the host calls them: their
+ * `pi:pi/renderers`: wraps functions that render messages, entries and tool calls in the form in which the host calls them: their
  * arguments, then the width. The resulting component is drawn at once; without a component there is no answer.
- * The renderers of one tool call share a `state`, and each finds the component it made last as `lastComponent`.
+ * The renderers of one tool call share a `state`, and each gets the component that it returned last as `lastComponent`.
  */
 
 import { draw, tellUi } from "pi:pi/components";
@@ -17,7 +17,7 @@ interface Row {
   last: Record<string, Component | undefined>;
 }
 
-/** Most tool calls whose rows are kept; the oldest is dropped. A screen shows fewer. */
+/** Maximum number of tool calls whose rows are kept; the oldest is dropped. A screen shows fewer. */
 const MAX_ROWS = 500;
 const rows = new Map<string, Row>();
 
@@ -31,12 +31,12 @@ function rowOf(id: string): Row {
   return row;
 }
 
-/** Draws a component of an extension; nothing when there is none. */
+/** Draws a component of an extension; undefined without a component. */
 function drawn(component: Component | undefined, width: number): Picture | undefined {
   return component ? draw(component, width) : undefined;
 }
 
-/** Wraps a message or entry renderer for the host: `(value, options, width)`. */
+/** Wraps a message or entry renderer for the host, which passes `(value, options, width)`. */
 export function asRenderer(renderer: Callable): Callable {
   return (value, options, width) => {
     nameKeys();

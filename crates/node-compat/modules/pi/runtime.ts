@@ -1,10 +1,10 @@
 /**
- * `pi:runtime`: the entry points of the engine. One function per kind of task; none of them throws, whatever an extension does,
- * since an exception that leaves this module is a bug of the host.
+ * `pi:runtime`: the entry points for the engine, one function per kind of task. None of them throws, whatever an extension does,
+ * since an exception that leaves this module is a defect of the host.
  *
  * Every task answers through messages: `register` or `error` for `load`, `event_result` for
- * `event_hook`, and so on, in the turn in which the answer is known. A handler that answers without
- * waiting is answered for in the same turn.
+ * `event_hook`, and so on, in the turn in which the answer is known. If a handler answers without
+ * waiting, the message is sent in the same turn.
  */
 
 import "pi:pi/names";
@@ -39,12 +39,12 @@ const loaded: ReturnType<typeof run>[] = [];
 /** Id of the realm's extension. */
 let extension = "";
 
-/** Captured before an extension could replace it. */
+/** Captured before an extension can replace it. */
 const { stringify } = JSON;
 
-/** Runs a function; passes its value, or that of its promise, to one callback, and its error to the other. */
+/** Runs a function. Passes its value, or the value of its promise, to one callback, and its error to the other. */
 function settle(run: () => unknown, onValue: (value: any) => void, onFailure: (error: unknown) => void): void {
-  // A call that ends with pi has no answer, and did not fail.
+  // A call that ends because pi exits has no answer, and has not failed.
   const onError = (error: unknown) => (error === exiting ? guardedAnswer(onValue, onFailure)(undefined) : onFailure(error));
   let result: any;
   try {
@@ -60,7 +60,7 @@ function settle(run: () => unknown, onValue: (value: any) => void, onFailure: (e
   guardedAnswer(onValue, onError)(result);
 }
 
-/** Wraps a callback: an answer that cannot be sent (a cycle, a getter that throws) is the extension's error. */
+/** Wraps a callback: an answer that cannot be sent (a cycle, a getter that throws) is an error of the extension. */
 function guardedAnswer(onValue: (value: any) => void, onError: (error: unknown) => void): (value: any) => void {
   return (value) => {
     try {
@@ -71,13 +71,13 @@ function guardedAnswer(onValue: (value: any) => void, onError: (error: unknown) 
   };
 }
 
-/** Returns the default export: a CommonJS module keeps it one level down, with or without a mark of the compiler. */
+/** Returns the default export. A CommonJS module has it one level deeper, with or without a mark by the compiler. */
 function defaultOf(value: any): unknown {
   if (typeof value !== "object" || value === null) return value;
   return value.__esModule === true || typeof value.default === "function" ? value.default : value;
 }
 
-/** Makes the objects of one run of a factory. */
+/** Creates the objects for one run of a factory. */
 function run(index: number) {
   const entry = new Entry(index);
   const ctx = createContext(index);
@@ -85,8 +85,8 @@ function run(index: number) {
 }
 
 /**
- * The objects of the first run, made in advance: workers are forks of a process at this point, and need not make them again. They
- * also keep them: freeing memory that the processes share would copy it.
+ * The objects of the first run, created in advance: workers are forked after this, and need not create them. Workers also
+ * keep them, since freeing memory that processes share would copy it.
  */
 let first: ReturnType<typeof run> | undefined = run(0);
 
@@ -119,7 +119,7 @@ function load(payload: { entry: number; module: string; path: string; extension:
   );
 }
 
-/** Replaces members `{"$signal": n}` by the signal. */
+/** Replaces each member `{"$signal": n}` with the signal. */
 function revive(value: any): any {
   const isSignal = typeof value === "object" && value !== null && typeof value.$signal === "number";
   return isSignal ? signalOf(value.$signal) : value;
@@ -128,7 +128,7 @@ function revive(value: any): any {
 const NO_BASH_ANSWER =
   "Invalid user_bash handler result: return undefined for local execution or exactly one valid { operations } or { result } object";
 
-/** Returns whether an answer decides about a command: its operations, or its result, and not both. */
+/** Returns whether an answer decides about a command: by operations or by a result, but not by both. */
 function decidesBash(value: any): boolean {
   if (typeof value !== "object" || value === null) return false;
   const { operations, result } = value;
@@ -147,7 +147,7 @@ function decidesBash(value: any): boolean {
   );
 }
 
-/** Returns an answer of a `user_bash` handler: its functions as handles, `exec` as one that reports its output. */
+/** Converts a `user_bash` handler's answer: functions become handles, and `exec` reports its output. */
 function withOperations(value: any, entry: number): unknown {
   const exec = value?.operations?.exec;
   if (typeof exec !== "function") return withHandles(value);
@@ -160,7 +160,7 @@ function withOperations(value: any, entry: number): unknown {
   return { operations: { exec: withHandles(run) }, $entry: entry, $extension: extension };
 }
 
-/** Events whose own object counts, not one that a handler returns in its place: pi keeps the object. */
+/** Events whose own object counts, rather than one that a handler returns instead: pi keeps the object. */
 const HANDED_IN = new Set([
   "before_agent_start",
   "before_provider_headers",
@@ -171,8 +171,8 @@ const HANDED_IN = new Set([
 ]);
 
 /**
- * Returns the changes inside a tool's result. pi passes its own lists and objects to the handlers: changes inside of them count,
- * whatever a handler returns.
+ * Returns the changes inside a tool's result. pi passes its own lists and objects to handlers, so changes inside them count,
+ * regardless of what a handler returns.
  */
 function withChangesInside(event: Record<string, any>, value: unknown, before: { key: string; value: unknown; text: string }[]): unknown {
   const returned: Record<string, unknown> = typeof value === "object" && value !== null ? { ...value } : {};
@@ -186,7 +186,7 @@ function withChangesInside(event: Record<string, any>, value: unknown, before: {
   return counts ? returned : value;
 }
 
-/** Members of pi's events that may be undefined, in its order: JSON omits those. */
+/** Members of pi's events that may be undefined, in pi's order; JSON omits them. */
 const MEMBERS: Record<string, string[]> = {
   before_agent_start: ["prompt", "images", "systemPrompt"],
   input: ["text", "images", "source", "streamingBehavior"],
@@ -198,14 +198,14 @@ const MEMBERS: Record<string, string[]> = {
   tool_result: ["toolName", "toolCallId", "input", "content", "details", "isError", "usage"],
 };
 
-/** Such members of events that have them only where one session replaces another. */
+/** Members that may be undefined in events only if one session replaces another. */
 const REPLACING: Record<string, string[]> = {
   session_shutdown: ["reason", "targetSessionFile"],
   session_start: ["reason", "previousSessionFile"],
 };
 const REPLACEMENTS = new Set(["fork", "new", "resume"]);
 
-/** Such members of an object in an event. */
+/** Members that may be undefined in an object inside an event. */
 const INSIDE: Record<string, [member: string, names: readonly string[]]> = {
   before_agent_start: ["systemPromptOptions", promptOptions],
   session_before_compact: [
@@ -224,7 +224,7 @@ const INSIDE: Record<string, [member: string, names: readonly string[]]> = {
   ],
 };
 
-/** Such members of the result of a tool as a message. */
+/** Members that may be undefined in a tool's result as a message. */
 const RESULT = ["role", "toolCallId", "toolName", "content", "details", "usage", "isError", "timestamp"];
 
 /** Returns a message in pi's form. */
@@ -266,7 +266,7 @@ function eventHook(payload: {
     try {
       answer({ error: report });
     } catch {
-      // The changed members cannot be sent.
+      // The changed members could not be sent.
       send({ type: "event_result", payload: { event_id: payload.event_id, error: report } });
     }
   };
@@ -275,7 +275,7 @@ function eventHook(payload: {
     (returned) => {
       const value = payload.event === "tool_result" ? withChangesInside(event, returned, before) : returned;
       if (value === undefined) answer({});
-      // Null is a body, too; as an answer it would count as none.
+      // Null is a valid body, but as an answer it would count as none.
       else if (value === null && payload.event === "before_provider_request") answer({ changed: { payload: null } });
       else if (payload.event !== "user_bash") answer({ value });
       else if (!checksBashAnswers && !value) answer({});
@@ -336,9 +336,9 @@ function callback(payload: { callback_id: string; entry: number; handle: number;
   );
 }
 
-/** Retires the present code of this package. Its factories may run again, for the next session. */
+/** Retires the current code of this package, whose factories may run again for the next session. */
 function retireAll(): void {
-  // A component may still act in its `dispose`.
+  // A component may still perform actions in its `dispose`.
   leaveScreen();
   retire();
   deafen();
@@ -360,7 +360,7 @@ const TASKS: Record<string, (payload: any) => void> = {
   handler_muted: ({ handler }) => removeStreamHandler(handler),
 };
 
-/** The phase of a task's own exception: those of timers and listeners belong to the extension. */
+/** Phases in error reports for a task's own exception, which belongs to the extension for timers and listeners. */
 const PHASES: Record<string, string> = { timer_fired: "timer", signal_aborted: "signal" };
 
 function message({ type, payload }: { type: string; payload: any }): void {
@@ -373,7 +373,7 @@ function message({ type, payload }: { type: string; payload: any }): void {
   afterTask();
 }
 
-/** Handles an answer of an asynchronous hostcall, or a piece of one. */
+/** Handles the answer of an asynchronous hostcall, or a part of it. */
 const result: typeof onResult = (callId, output, bytes, error, chunk) => {
   enter(undefined);
   try {
@@ -404,7 +404,7 @@ function unhandled(reason: unknown): void {
   sendError(reason, "unhandled_rejection", onlyEntry());
 }
 
-/** Runs listeners for uncaught errors; their own failures are reported to the host only. */
+/** Runs listeners for uncaught errors. Failures of the listeners are reported to the host only. */
 function listeners(tell: () => void): void {
   try {
     tell();
@@ -413,7 +413,7 @@ function listeners(tell: () => void): void {
   }
 }
 
-/** Returns the only entry, to which code outside of handlers is attributed. */
+/** Returns the only entry, if there is one, to which code outside of handlers is attributed. */
 function onlyEntry(): number | undefined {
   return loaded.length === 1 ? 0 : undefined;
 }

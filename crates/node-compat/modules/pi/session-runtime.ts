@@ -1,6 +1,6 @@
 /**
  * `pi:pi/session-runtime`: the session's models in the form of pi's `ModelRuntime`, as `ctx.modelRegistry.runtime`. A sub-agent
- * that gets it uses the session's servers.
+ * that receives it uses the session's servers.
  */
 
 import type { Model } from "pi:pi/asking";
@@ -19,7 +19,7 @@ const noDeferred = (model: Model): never => {
   throw new Error(`Provider ${model.provider} does not support deferred responses`);
 };
 
-/** Returns the runtime behind a registry. */
+/** Returns the runtime of a registry. */
 export function sessionRuntimeOf(registry: Registry): object {
   const providerIds = (): string[] => [...new Set<string>(registry.getAll().map((model: Model) => model.provider))];
   const configured = (provider: string): boolean => registry.hasConfiguredAuth({ provider, id: "" });

@@ -1,9 +1,9 @@
 /**
  * `pi:pi/session`: `ctx.sessionManager`.
  *
- * Reads are answered from the readable state without a hostcall. Of a long session the state has the entries that the model sees,
- * and `session.absent` counts the others: they are fetched on demand, one by its id, or all of them once. Entries are this
- * realm's copies: changing one changes nothing in the session. Writing is a hostcall, complete when it returns.
+ * Reads use the readable state without a hostcall. For a long session, the state has only the entries that the model sees,
+ * and `session.absent` counts the others, which are fetched on demand, one by its id or all at once. Entries are this
+ * realm's copies, so changing one does not affect the session. A write is a hostcall, complete when it returns.
  */
 
 import { state } from "pi:engine";
@@ -32,12 +32,12 @@ function session(): Record<string, any> {
   return state().set.session ?? {};
 }
 
-/** Returns the entries of the state. */
+/** Returns the entries in the readable state. */
 function shown(): SessionEntry[] {
   return state().entries;
 }
 
-/** All entries of the session `id`, once fetched. */
+/** All entries of the session `id`, if they were fetched. */
 let all: { id: string; entries: SessionEntry[] } = { id: "", entries: [] };
 
 /** Returns all entries in file order. */
@@ -65,14 +65,14 @@ function leafId(): string | null {
   return shown().at(-1)?.id ?? null;
 }
 
-/** Returns the path from the root to an entry, as far as it is among these. */
+/** Returns the path from the root to an entry, as far as these entries contain it. */
 function branchAmong(entries: SessionEntry[], from: string | null | undefined): SessionEntry[] {
   const byId = new Map(entries.map((entry) => [entry.id, entry]));
   const branch: SessionEntry[] = [];
   let id = from;
   while (id !== null && id !== undefined) {
     const entry = byId.get(id);
-    // A manually edited file may contain a cycle.
+    // A manually edited session file may contain a cycle.
     if (!entry || branch.length > byId.size) break;
     branch.push(entry);
     id = entry.parentId;
@@ -80,13 +80,13 @@ function branchAmong(entries: SessionEntry[], from: string | null | undefined): 
   return branch.reverse();
 }
 
-/** Returns the model's view of the branch: it is in the state, unless the conversation is too long. */
+/** Returns the branch for the model's view, which is in the state unless the conversation is too long. */
 function contextBranch(): SessionEntry[] {
   const { absent, partial } = session();
   return branchAmong(absent && partial ? entries() : shown(), leafId());
 }
 
-/** Returns the last label of an entry, and its time. */
+/** Returns the latest label of an entry and its time. */
 function labelOf(id: string): { label: string; timestamp: string } | undefined {
   let found: { label: string; timestamp: string } | undefined;
   for (const entry of entries()) {
@@ -98,7 +98,7 @@ function labelOf(id: string): { label: string; timestamp: string } | undefined {
   return found;
 }
 
-/** Returns the model's view. The state of a long session may precede the entries, and takes effect. */
+/** Returns the model's view. In a long session, the thinking level and the model may come from the state. */
 function projected(): projection.Projection {
   const found = projection.project(contextBranch());
   if (!session().absent) return found;
@@ -111,7 +111,7 @@ function projected(): projection.Projection {
 }
 
 /**
- * Returns the capability of an entry: imitating others' messages, the prompt or the model's name needs more than sending a
+ * Returns the capability for appending an entry: imitating messages of others, the prompt or the model needs more than sending a
  * message.
  */
 function neededFor(entry: any): string {
@@ -146,12 +146,12 @@ export const sessionManager = {
 
   getEntry: entryById,
 
-  /** Returns a new list of all entries in file order. */
+  /** Returns all entries in file order, as a new list. */
   getEntries: (): SessionEntry[] => entries().slice(),
 
   getLabel: (id: string): string | undefined => labelOf(id)?.label,
 
-  /** Returns the path from the root to an entry, the leaf by default. */
+  /** Returns the path from the root to an entry, by default the leaf. */
   getBranch(fromId?: string): SessionEntry[] {
     return branchAmong(entries(), fromId ?? leafId());
   },
@@ -235,7 +235,7 @@ export const sessionManager = {
     return append({ type: "branch_summary", fromId: left, summary, details, usage, fromHook });
   },
 
-  // Replacing the whole session belongs to its owner, with events.
+  // The session's owner replaces the whole session, with events, so these members throw.
   newSession: (): never => replaces("newSession", "ctx.newSession()"),
   setSessionFile: (): never => replaces("setSessionFile", "ctx.switchSession(path)"),
   createBranchedSession: (): never => replaces("createBranchedSession", 'ctx.fork(entryId, { position: "at" })'),

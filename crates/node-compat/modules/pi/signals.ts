@@ -1,17 +1,17 @@
 /**
- * `pi:pi/signals`: abort signals of the host, by number.
+ * `pi:pi/signals`: abort signals that the host passes by number.
  *
- * A number identifies one signal for the life of the realm. Its abort may arrive before the first use of the signal; a later use
- * gets an aborted one.
+ * A number identifies one signal during the lifetime of the realm. The abort may arrive before the first use of the signal, which
+ * then gets an aborted signal.
  */
 
 import { hostSignal, onSignalAborted } from "pi:hostcall";
 import type { AbortSignal } from "pi:web/abort";
 
-/** Aborted signals, which the hostcall layer no longer keeps. */
+/** Aborted signals, which the hostcall layer has dropped. */
 const fired = new Map<number, AbortSignal>();
 
-/** Returns the signal of a number. */
+/** Returns the signal with a number. */
 export function signalOf(number: number): AbortSignal {
   return fired.get(number) ?? hostSignal(number);
 }

@@ -1,8 +1,8 @@
 /**
- * `pi:pi/stale`: tracks which objects of this realm still take part in the session.
+ * `pi:pi/stale`: tracks which objects of this realm still belong to the session.
  *
- * After a reload other realms have replaced it; after a change of session the factories run here again. Older code continues;
- * `pi` and its contexts throw, as under pi.
+ * After a reload, other realms replace this one; after a change of session, the factories run again here. Older code continues to
+ * run; its `pi` and contexts throw, as in pi.
  */
 
 const MESSAGE =
@@ -13,12 +13,12 @@ const MESSAGE =
 
 let retirements = 0;
 
-/** Handles `retired`: no present object takes part from now on. */
+/** Handles `retired`: all existing objects become stale. */
 export function retire(): void {
   retirements += 1;
 }
 
-/** Returns a check that throws once the present objects are retired. */
+/** Returns a check that throws once the existing objects are retired. */
 export function currency(): () => void {
   const born = retirements;
   return () => {
@@ -26,7 +26,7 @@ export function currency(): () => void {
   };
 }
 
-/** Returns copies of an object, one for each session: extensions distinguish sessions by the objects they get. */
+/** Returns a function that copies an object once per session, since extensions distinguish sessions by their objects. */
 export function renewed<T extends object>(target: T): () => T {
   let of = -1;
   let copy = target;

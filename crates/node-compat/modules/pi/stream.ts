@@ -1,15 +1,15 @@
 /**
- * `pi:pi/stream`: `stream_text`, the handlers that may stop the model's reply.
+ * `pi:pi/stream`: handlers of `stream_text`, which may stop the model's reply.
  *
- * `stream` is called for every delta that the package subscribes to and is the one hot path of a realm: it appends to the
+ * `stream` is called for every delta that the package subscribes to and is the hot path of a realm: it appends to the
  * accumulated text (the engine keeps the concatenation as a rope, so unread text is never joined) and calls the handlers in
  * order. The first `abort` ends the round.
- * A promise that is settled when the handler returns counts at once. One that is pending makes
- * `stream` answer `false`: the engine drains the microtasks and calls `resume`, which goes on with the
- * same handler. If the promise still waits then, it waits for the world; the handler is reported as
+ * A promise that is settled when the handler returns counts at once. A pending promise makes
+ * `stream` return `false`: the engine drains the microtasks and calls `resume`, which continues with the
+ * same handler. If the promise is still pending, it depends on an external event; the handler is reported as
  * late and counts as *continue*.
  *
- * Whatever a handler does wrong is sent as `stream_fault`; the later handlers are called all the same.
+ * Each mistake of a handler is sent as `stream_fault`; later handlers are called nevertheless.
  */
 
 import { promiseState, send } from "pi:engine";
@@ -39,7 +39,7 @@ interface StreamHandler {
   readonly tool: boolean;
 }
 
-/** The result of a round: nothing, *drain and resume*, or an abort. */
+/** The result of a round: continue, *drain and resume*, or an abort. */
 type RoundAnswer = undefined | false | { abort: { entry: number; handler: number; retry?: Injection } };
 
 interface Injection {
@@ -50,19 +50,19 @@ interface Injection {
 interface Waiting {
   handler: StreamHandler;
   promise: Promise<unknown>;
-  /** Whether the round has continued without it. */
+  /** Whether the round has continued without this handler. */
   isLate: boolean;
 }
 
 const SOURCES: readonly string[] = ["text", "thinking", "tool"];
 
-/** In entry order, then registration order. */
+/** Handlers in order of entries, then of registration. */
 let handlers: StreamHandler[] = [];
 
 let attempt = -1;
 /** Accumulated text of the current attempt by source and stream. */
 let texts = new Map<string, { text: string }>();
-/** The text that grew last; most deltas extend it. */
+/** The text that grew last, which most deltas extend. */
 let current = { text: "" };
 let currentSource = "";
 let currentStream = -1;
@@ -72,7 +72,7 @@ let event: StreamTextEvent;
 let next = 0;
 let waiting: Waiting | undefined;
 
-/** Adds a handler and returns its handle and sources. */
+/** Adds a handler. Returns its handle and sources. */
 export function addStreamHandler(
   entry: number,
   call: Handler,
@@ -91,12 +91,12 @@ export function addStreamHandler(
     tool: sources.includes("tool"),
   };
   const at = handlers.findIndex((other) => other.entry > entry);
-  // A new list: the current round keeps the one it began with.
+  // Creates a new list, since the current round keeps the one that it started with.
   handlers = handlers.toSpliced(at === -1 ? handlers.length : at, 0, handler);
   return { handle, sources };
 }
 
-/** Removes a handler: it unsubscribed, its entry failed, or it has used up its strikes. */
+/** Removes a handler that unsubscribed, belongs to a failed entry, or has used up its strikes. */
 export function removeStreamHandler(handle: number): void {
   handlers = handlers.filter((handler) => handler.handle !== handle);
 }
@@ -113,7 +113,7 @@ function checkedSources(wanted: unknown): string[] {
   return SOURCES.filter((source) => wanted.includes(source));
 }
 
-/** Takes a delta and calls the handlers. */
+/** Processes a delta and calls the handlers. */
 export function stream(
   chunk: string,
   source: StreamSource,
@@ -201,13 +201,13 @@ function ask(list: StreamHandler[]): RoundAnswer {
 const PENDING = Symbol("pending");
 const then = Promise.prototype.then;
 
-/** Returns the value of a settled promise; otherwise stores it for `resume`. */
+/** Returns the value of a settled promise. Otherwise stores the promise for `resume`. */
 function awaited(handler: StreamHandler, thenable: PromiseLike<unknown>): unknown {
   const promise = thenable instanceof Promise ? thenable : Promise.resolve(thenable);
   const { state, value } = promiseState(promise);
   if (state === "fulfilled") return value;
   const record: Waiting = { handler, promise, isLate: false };
-  // This module reports a rejection: as a fault when it comes in time, as an error later on.
+  // This module reports a rejection: as a fault if it is in time, and as an error later.
   then.call(promise, undefined, (error: unknown) => {
     if (record.isLate) sendError(error, "stream_text", handler.entry);
   });
@@ -223,10 +223,10 @@ function isThenable(value: any): value is PromiseLike<unknown> {
   }
 }
 
-/** The host's `RETRY_BYTES`. */
+/** Maximum length of a retry text, equal to `RETRY_BYTES` of the host. */
 const LONGEST_RETRY = 1 << 20;
 
-/** Reads a handler's result. `undefined` is *continue*; an invalid one is a fault. */
+/** Reads a handler's result. `undefined` means *continue*; an invalid result is a fault. */
 function verdict(handler: StreamHandler, result: any): RoundAnswer {
   try {
     if (result === undefined || result === null || result === false) return undefined;
@@ -239,7 +239,7 @@ function verdict(handler: StreamHandler, result: any): RoundAnswer {
       const content = retry.content;
       const role = retry.role ?? "system";
       if (typeof content !== "string") throw nonsense("retry.content is no string");
-      // The host counts bytes; a text above the limit in UTF-16 units need not be sent.
+      // The host counts bytes, but a text that exceeds the limit in UTF-16 units need not be sent.
       if (content.length > LONGEST_RETRY) throw nonsense(`retry.content is longer than ${LONGEST_RETRY} bytes`);
       if (role !== "system" && role !== "user") throw nonsense(`retry.role is ${String(role)}`);
       abort.retry = { content: content.toWellFormed(), role };

@@ -14,7 +14,7 @@ type Listener = (data: string) => { consume?: boolean; data?: string } | undefin
 const listeners = new Set<{ listener: Listener }>();
 let handle: number | undefined;
 
-/** Returns the remaining data of a key: `{data}`, or `{}` when a listener consumed it. */
+/** Returns the remaining data of a key: `{data}`, or `{}` if a listener consumed it. */
 function filter(data: string): { data?: string } {
   let current = data;
   for (const { listener } of listeners) {
@@ -23,7 +23,7 @@ function filter(data: string): { data?: string } {
       if (result?.consume) return {};
       if (typeof result?.data === "string") current = result.data;
     } catch (error) {
-      // Other listeners, and the user, still get the key.
+      // Other listeners and the user still receive the key.
       sendError(error, "terminal_input");
     }
   }
@@ -35,7 +35,7 @@ export function endKeys(): void {
   listeners.clear();
 }
 
-/** Subscribes a listener to keys; returns the function that unsubscribes. */
+/** Subscribes a listener to keys. Returns the function that unsubscribes. */
 export function listenToKeys(listener: Listener): () => void {
   const entry = { listener };
   handle ??= issueHandle((data: string) => filter(data));

@@ -1,8 +1,8 @@
 /**
  * `pi:pi/theme`: colours and text styles, with the names of pi's themes.
  *
- * A theme maps names to 24-bit colours; `fg` and `bg` wrap a text in the terminal sequences and end them with the default colour.
- * The palettes are PiJS's own; the names are pi's.
+ * A theme maps names to 24-bit colours; `fg` and `bg` enclose a text in the sequences for a colour and for the default colour.
+ * The palettes are specific to PiJS; the names are pi's.
  */
 
 import { state } from "pi:engine";
@@ -53,7 +53,7 @@ function palette(shared: readonly (readonly [string, string])[]): Palette {
   return Object.fromEntries(shared.flatMap(([colour, names]) => names.split(" ").map((name) => [name, colour])));
 }
 
-/** `38;2;R;G;B` or `48;2;R;G;B` of a colour. */
+/** Returns the parameters of a colour's sequence: `38;2;R;G;B` or `48;2;R;G;B`. */
 function sequence(kind: 38 | 48, colour: string | number): string {
   if (typeof colour === "number") return `\u001b[${kind};5;${colour}m`;
   if (colour === "") return `\u001b[${kind + 1}m`;
@@ -132,7 +132,7 @@ const THEMES: Record<string, Theme> = {
   light: new Theme(palette(LIGHT), palette(LIGHT_BACKGROUNDS), "truecolor", { name: "light" }),
 };
 
-/** Returns a built-in theme in the form of a theme's file. */
+/** Returns a built-in theme in the format of theme files. */
 export function themeDocument(name: string): { name: string; colors: Palette } | undefined {
   if (!Object.hasOwn(THEMES, name)) return undefined;
   const [foregrounds, backgrounds] = name === "dark" ? [DARK, DARK_BACKGROUNDS] : [LIGHT, LIGHT_BACKGROUNDS];
@@ -140,7 +140,7 @@ export function themeDocument(name: string): { name: string; colors: Palette } |
   return { name, colors: Object.fromEntries(colours.map(([name, colour]) => [name, `#${colour}`])) };
 }
 
-/** A theme's file as the host reads it: colours by name, variables resolved. */
+/** A theme file as read by the host: colours by name, with variables resolved. */
 interface ThemeFile {
   name: string;
   path: string;
@@ -148,7 +148,7 @@ interface ThemeFile {
   backgrounds: Record<string, string | number>;
 }
 
-/** Themes from files, by their path. */
+/** Themes from files, by path. */
 const made = new Map<string, { file: ThemeFile; theme: Theme }>();
 
 function ofFile(file: ThemeFile): Theme {
@@ -163,20 +163,20 @@ function files(): ThemeFile[] {
   return state().set.themes ?? [];
 }
 
-/** Returns the theme of a name. */
+/** Returns the theme with a name. */
 export function themeNamed(name: string): Theme | undefined {
   if (Object.hasOwn(THEMES, name)) return THEMES[name];
   const file = files().find((file) => file.name === name);
   return file && ofFile(file);
 }
 
-/** Returns all themes: built-in ones, then those of files. */
+/** Returns all themes: first the built-in ones, then those from files. */
 export function themes(): Theme[] {
   return [...Object.values(THEMES), ...files().filter(({ name }) => !Object.hasOwn(THEMES, name)).map(ofFile)];
 }
 
 let current = THEMES["dark"]!;
-/** Name of the theme that the host last reported; an extension of another realm may have selected it. */
+/** Name of the theme that the host reported last; an extension in another realm may have selected it. */
 let named: unknown;
 
 /** Selects the theme for drawing. */
@@ -195,7 +195,7 @@ export function currentTheme(): Theme {
   return current;
 }
 
-/** The current theme at each read, so that a component that keeps it follows a change. */
+/** Reads the current theme at each access, so that a component that keeps this object follows a change. */
 export const theme: Theme = new Proxy({} as Theme, {
   get(_, name) {
     const theme = currentTheme();
@@ -205,7 +205,7 @@ export const theme: Theme = new Proxy({} as Theme, {
   has: (_, name) => Reflect.has(currentTheme(), name),
 });
 
-// The components of the real packages read the theme here.
+// Components of the real packages read the theme under these symbols.
 for (const scope of ["@earendil-works", "@mariozechner"]) {
   Object.defineProperty(globalThis, Symbol.for(`${scope}/pi-coding-agent:theme`), {
     value: theme,

@@ -1,8 +1,8 @@
 /**
- * `pi:pi/tools`: an extension's view of the tools, and of those that the model may call.
+ * `pi:pi/tools`: an extension's view of all tools, and of those that the model may call.
  *
- * The readable state has them as of the agent's last update. This realm's newer registrations go to the host at the end of its
- * turn; an extension that registers a tool and looks it up, or selects it, in the next line finds it nevertheless.
+ * The readable state has the tools of the agent's last update. This realm's newer registrations go to the host at the end of its
+ * turn, but an extension that registers a tool and then looks it up or selects it finds it at once.
  */
 
 import { state } from "pi:engine";
@@ -17,12 +17,12 @@ export interface ToolInfo {
 }
 
 interface Since {
-  /** The agent's last update: after the next one the state is complete. */
+  /** The agent's last update; from the next one on, the state is complete. */
   taken: unknown;
   registered: ToolInfo[];
-  /** The new ones among these, which become active by themselves. */
+  /** Names of the new tools that become active by themselves. */
   active: string[];
-  /** Whether a selection was made here: later registrations are added to it. */
+  /** Whether this realm selected tools, so that later registrations are added to the selection. */
   chosen: boolean;
 }
 
@@ -36,7 +36,7 @@ function pending(): Since {
 
 const known = (): ToolInfo[] => state().set.tools ?? [];
 
-/** Returns every tool, active or not. A tool takes the position of an earlier one of its name. */
+/** Returns all tools, active or not. A tool takes the position of an earlier one with its name. */
 export function allTools(): ToolInfo[] {
   const { registered } = pending();
   const later = new Map(registered.map((tool) => [tool.name, tool]));
@@ -51,7 +51,7 @@ export function activeTools(): string[] {
   return [...said, ...active.filter((name) => !said.includes(name))];
 }
 
-/** Selects the active tools; unknown names are ignored. */
+/** Selects the active tools. Unknown names are ignored. */
 export function chooseTools(names: string[]): void {
   const there = new Set(allTools().map(({ name }) => name));
   const since = pending();
@@ -74,7 +74,7 @@ export function noteTool(tool: ToolInfo): void {
   else active.push(tool.name);
 }
 
-/** Returns the source information of a file's tools. */
+/** Returns the source information for the tools of a file. */
 export function sourceOf(path: string): ToolInfo["sourceInfo"] {
   const { tools, commands } = state().set;
   const found = [...(tools ?? []), ...(commands ?? [])].find((other) => other.sourceInfo?.path === path);

@@ -1,8 +1,8 @@
 /**
- * `pi:pi/transcript`: the contents of a request, in the two forms of pi-ai.
+ * `pi:pi/transcript`: converts the content of a request between the two forms of pi-ai.
  *
- * A context may have its prompt and tools beside its messages, or as system messages among them; later ones override earlier
- * ones. Stream functions get the second form, the host the first.
+ * A context has its prompt and tools as separate members, or as system messages; later system messages override earlier
+ * ones. Stream functions receive the second form, the host the first.
  *
  * ```text
  * {systemPrompt: "S", tools: [t], messages: [u]}   ⇄   {messages: [{role: "system", content: "S", toolsAdded: [t]}, u]}
@@ -19,7 +19,7 @@ export interface Context {
 
 const isSystem = (message: Message): boolean => message?.role === "system";
 
-/** Returns prompt and tools as a leading message. */
+/** Converts prompt and tools to a leading system message. */
 export function withSystemMessage(context: Context): { messages: Message[] } {
   const { systemPrompt, tools, messages } = context;
   const hasTools = tools !== undefined && tools.length > 0;
@@ -34,7 +34,7 @@ function textOf(content: unknown): string {
   return content.filter((block) => block.type === "text").map((block) => block.text).join("\n");
 }
 
-/** Returns prompt and tools as of the last system message, beside the other messages. */
+/** Returns the prompt and tools after the last system message, and the other messages. */
 export function withoutSystemMessages(context: Context): Required<Context> {
   const { messages } = withSystemMessage(context);
   const said: string[] = [];

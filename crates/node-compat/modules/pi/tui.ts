@@ -1,8 +1,8 @@
 /**
  * `pi:pi/tui`: the `tui` and `keybindings` arguments of factories.
  *
- * The screen is the host's: `tui` reports its size, requests drawing, shows overlays and moves the focus. Members for a program
- * that owns its terminal (`start`, `stop`, raw writing) do nothing here; a component that runs a program uses the host's `exec`.
+ * The host owns the screen: `tui` reports its size, requests drawing, shows overlays and moves the focus. Members for a program
+ * that owns its terminal (`start`, `stop`, raw writing) do nothing; a component that runs a program uses the host's `exec`.
  */
 
 import { importSync, state } from "pi:engine";
@@ -54,7 +54,7 @@ export const tui = {
   clear(): void {
     tui.children = [];
   },
-  /** Focuses an overlay, a part of the component with the keys, or, with `null`, nothing of this realm. */
+  /** Focuses an overlay or a part of the component with the keys; `null` removes the focus from this realm. */
   setFocus(component: Component | null): void {
     const handle = component === null ? undefined : handleOf(component);
     if (component !== null && handle === undefined) return focusPart(component);
@@ -93,7 +93,7 @@ export const tui = {
   },
 };
 
-/** Returns a package that the extension may have imported. */
+/** Returns a package if the extension has imported it. */
 function optional(specifier: string): any {
   try {
     return importSync(specifier);
@@ -125,12 +125,12 @@ const APP_KEYS: Record<string, { defaultKeys: string | string[]; description: st
   "app.session.resume": { defaultKeys: [], description: "Resume a session" },
 };
 
-/** Actions that an editor passes back to pi. */
+/** Actions that an editor forwards to pi. */
 export const APP_ACTIONS: readonly string[] = Object.keys(APP_KEYS);
 
 let bindings: object | undefined;
 
-/** Returns the `keybindings` argument of factories: pi-tui's own manager with pi's keys, where the extension imports it. */
+/** Returns the `keybindings` argument of factories: pi-tui's own manager with pi's keys, if the extension imports it. */
 export function keybindings(): object {
   if (bindings) return bindings;
   const library = optional("@earendil-works/pi-tui");
@@ -143,7 +143,7 @@ export function keybindings(): object {
   return bindings;
 }
 
-/** Registers pi's own keys with pi-tui at the terminal: hints of extensions name them, also without a component. */
+/** Registers pi's keys with pi-tui at the terminal, since hints of extensions name them even without a component. */
 export function nameKeys(): void {
   if (state().set.mode === "tui") keybindings();
 }

@@ -1,8 +1,8 @@
 /**
- * `pi:pi/ui`: `ctx.ui`. The host decides who answers (a terminal, an RPC client, nobody).
+ * `pi:pi/ui`: `ctx.ui`. The host decides whether a terminal, an RPC client or no user answers.
  *
- * Calls are synchronous and in order. A dialog opens synchronously, and its answer is awaited; without a user it gives the result
- * of pi's print mode: `undefined`, or `false` for `confirm`. As under pi a dialog never rejects: the ledger has refusals.
+ * Calls are synchronous and in order. A dialog opens synchronously, and its answer is awaited; without a user it has the result
+ * of pi's print mode: `undefined`, or `false` for `confirm`. As in pi, a dialog never rejects; the ledger records refusals.
  */
 
 import { call } from "pi:hostcall";
@@ -27,7 +27,7 @@ interface DialogOptions {
 
 type Factory = (...args: any[]) => any;
 
-/** Returns a value as text that can be sent. */
+/** Converts a value to text that can be sent. */
 const textOf = (value: unknown): string => String(value).toWellFormed();
 
 /** Removes undefined members. */
@@ -35,7 +35,7 @@ function present(members: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 }
 
-/** Returns the options of a dialog as data: all but the signal. */
+/** Returns the options of a dialog as data, without the signal. */
 function dialogOptions(options: DialogOptions | undefined): Record<string, unknown> {
   if (!options) return {};
   const { signal, ...settings } = options;
@@ -47,7 +47,7 @@ function dialogOptions(options: DialogOptions | undefined): Record<string, unkno
   });
 }
 
-/** Returns a dialog's answer, or `undefined` when it was cancelled or refused, or there is no user. */
+/** Returns a dialog's answer; undefined if it was cancelled or refused, or if there is no user. */
 async function ask(op: string, params: object, options?: DialogOptions): Promise<any> {
   const opened = tellUi(op, { ...params, ...dialogOptions(options) });
   if (typeof opened.dialog !== "number") return opened.value ?? undefined;
@@ -59,10 +59,10 @@ async function ask(op: string, params: object, options?: DialogOptions): Promise
   }
 }
 
-/** The components of this realm in fixed positions. */
+/** Components of this realm in fixed positions, by position. */
 const placed = new Map<string, { unmount(): void; dispose(): void }>();
 
-/** Shows a component in a fixed position, or removes it. */
+/** Shows a component in a fixed position, or removes the one there. */
 function place(op: string, key: string, params: object, factory: unknown, more: () => unknown[] = () => []): void {
   leavePlace(op + key);
   if (typeof factory !== "function") {
@@ -80,7 +80,7 @@ function place(op: string, key: string, params: object, factory: unknown, more: 
   }
 }
 
-/** Removes the component of a position. */
+/** Removes the component in a position. */
 function leavePlace(name: string): void {
   const before = placed.get(name);
   placed.delete(name);
@@ -92,7 +92,7 @@ function leavePlace(name: string): void {
   }
 }
 
-/** Drops the components of this realm on the screen; the host has removed them. */
+/** Drops this realm's components on the screen, after the host has removed them. */
 export function leaveScreen(): void {
   for (const name of [...placed.keys()]) leavePlace(name);
   branchListeners.clear();
@@ -120,7 +120,7 @@ function watchBranch(): object {
   return {};
 }
 
-/** Returns the data of a footer: each read is current. */
+/** Returns the data of a footer; each read returns the current value. */
 function footerData(): object {
   const read = () => state().set.footer ?? {};
   return {
@@ -134,7 +134,7 @@ function footerData(): object {
   };
 }
 
-/** Shows a component that takes the keys until it is done. */
+/** Shows a component that receives keys until it is done. */
 async function custom(factory: Factory, options?: Record<string, any>): Promise<any> {
   let finished = false;
   let finish!: (value: unknown) => void;
@@ -185,7 +185,7 @@ async function custom(factory: Factory, options?: Record<string, any>): Promise<
 const isPlayed = () => state().set.played === true;
 
 const ui = {
-  /** Options may be other values than strings: the selected one is returned unchanged. */
+  /** Opens a selection. Options may be values other than strings; the selected one is returned unchanged. */
   async select(title: string, options: unknown[], settings?: DialogOptions): Promise<any> {
     const given = Array.from(options ?? []);
     const shown = given.map((option) => (typeof option === "string" ? textOf(option) : (plain(option) ?? null)));
@@ -208,7 +208,7 @@ const ui = {
   notify(message: string, type?: "info" | "warning" | "error"): void {
     tellUi("notify", { message: plain(message) ?? null, ...present({ type: plain(type) }) });
   },
-  /** Receives keys before the editor; the handler may consume or change them. */
+  /** Calls a handler for keys before the editor gets them. The handler may consume or change them. */
   onTerminalInput(handler: Factory): () => void {
     return listenToKeys(handler);
   },

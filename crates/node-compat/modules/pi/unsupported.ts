@@ -1,11 +1,11 @@
 /**
  * `pi:pi/unsupported`: members of pi 0.87.1 that PiJS does not support yet.
  *
- * They exist, so that code which only names them runs, and throw when they are used. Feature tests with `in` or `typeof` give
- * pi's results.
+ * The members exist, so that code that only mentions them runs, and throw when they are used. Feature tests with `in` or `typeof`
+ * give pi's results.
  */
 
-/** Returns the error of a member that is missing. */
+/** Returns the error about a member that is not supported. */
 export function unsupported(member: string): Error {
   return Object.assign(new Error(`${member} is not supported by PiJS yet`), { code: "ERR_PIJS_UNSUPPORTED" });
 }

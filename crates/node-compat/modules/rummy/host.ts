@@ -1,13 +1,13 @@
 /**
- * `rummy:host`: the entry store of a rummy session, two hostcalls wide.
+ * `rummy:host`: the entry store of a rummy session, through two hostcalls.
  *
- * Only a session of that dialect serves them; anywhere else both reject with `unsupported`. A ticket names the delivery on whose
- * behalf a call is made: the host knows which writer it stands for, and a call without one is a plugin's own.
+ * Only a session of that dialect serves them; in others, both reject with `unsupported`. A ticket names the delivery for
+ * which a call is made, so that the host knows the writer; a call without a ticket is a plugin's own.
  */
 
 import { call } from "pi:hostcall";
 
-/** One change of a call, for the hook `entry.changed`. */
+/** One change made by a call, for the hook `entry.changed`. */
 export interface Change {
   runId: number;
   path: string;

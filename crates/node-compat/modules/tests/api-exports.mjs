@@ -1,6 +1,6 @@
 /**
- * Lists the names that modules export: those of pi's packages, or Node's own. The outputs are
- * `fixtures/api/exports-VERSION.json` and `fixtures/api/node-MAJOR.json`, which coverage is counted against.
+ * Lists the names that modules of pi's packages or of Node export. The outputs are
+ * `fixtures/api/exports-VERSION.json` and `fixtures/api/node-MAJOR.json`, against which coverage is counted.
  *
  *     node api-exports.mjs DIR_OF_PI_CODING_AGENT > fixtures/api/exports-0.87.1.json
  *     node api-exports.mjs > fixtures/api/node-22.json
@@ -25,10 +25,10 @@ const SUPPLIED = {
   "typebox/value": "../typebox/build/value/index.mjs",
 };
 
-/** Modules with side effects on import, or that nobody imports. */
+/** Modules that have side effects on import, or that no extension imports. */
 const LEFT_OUT = /^(?:_|node:test)|^(?:punycode|sys|trace_events|test|wasi)$/;
 
-/** Returns public names: a leading underscore marks Node's internal ones. */
+/** Returns the public names; a leading underscore marks Node's internal ones. */
 function names(owner, keys = Object.keys(owner)) {
   return keys.filter((name) => !name.startsWith("_") && name !== "module.exports").sort();
 }

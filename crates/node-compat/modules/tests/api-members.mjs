@@ -1,6 +1,6 @@
 /**
  * Lists the members of pi's extension API from its real declarations: names, kinds and how many arguments a
- * call needs. The output is `fixtures/api/members-VERSION.json`, which tests hold the host's API against.
+ * call needs. The output is `fixtures/api/members-VERSION.json`, with which tests compare the host's API.
  *
  *     node api-members.mjs DIR_OF_PI_CODING_AGENT > fixtures/api/members-0.87.1.json
  */
@@ -29,7 +29,7 @@ function isHidden(symbol) {
     (symbol.declarations ?? []).some((declaration) => ts.getCombinedModifierFlags(declaration) & hidden);
 }
 
-/** Returns the members of a type. A method has the least number of arguments of its overloads; other members are values. */
+/** Returns the members of a type. A method has the smallest number of arguments of its overloads; other members are values. */
 function members(type) {
   const found = {};
   for (const symbol of checker.getPropertiesOfType(type)) {

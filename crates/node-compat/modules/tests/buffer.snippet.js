@@ -29,5 +29,5 @@ const d64 = new StringDecoder("base64"); console.log([d64.write(Buffer.from("a")
 console.log(btoa("hi\xff"), atob("aGk="), attempt(() => btoa("€")), new TextDecoder().decode(new TextEncoder().encode(text)) === text, new TextEncoder().encodeInto("a€😀", new Uint8Array(5)));
 const td = new TextDecoder(); console.log([td.decode(new Uint8Array([0xe2, 0x82]), { stream: true }), td.decode(new Uint8Array([0xac]), { stream: true }), td.decode()], attempt(() => new TextDecoder("utf-8", { fatal: true }).decode(new Uint8Array([255]))), new TextDecoder("utf-16le").decode(new Uint8Array([0x41, 0])), new TextDecoder("latin1").decode(new Uint8Array([0xe9])), new TextDecoder().decode(new Uint8Array([0xef, 0xbb, 0xbf, 65])));
 
-// As constructors, as old code has them.
+// Called as constructors, as in old code.
 console.log(new Buffer.alloc(2), new Buffer.from("ab"), new Buffer.concat([Buffer.from("a"), Buffer.from("b")]), new Buffer.allocUnsafe(3).length, Buffer.alloc.name, Buffer.concat.length);

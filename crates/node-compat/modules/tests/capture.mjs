@@ -1,6 +1,6 @@
 /**
- * Writes NAME.expected for NAME.snippet.js: what Node 22 prints. `npm run capture -- NAME...` takes those, `npm run capture` all;
- * `host/NAME` is a snippet of the folder `host`.
+ * Writes the output of Node 22 for NAME.snippet.js to NAME.expected. `npm run capture -- NAME...` runs these, `npm run capture`
+ * all; `host/NAME` is a snippet in the folder `host`.
  */
 
 import { execFileSync } from "node:child_process";
@@ -19,7 +19,7 @@ for (const file of snippets("")) {
   writeFileSync(`${folder}${file.replace(".snippet.js", ".expected")}`, output);
 }
 
-// The snippets that touch files and programs log to a file in a folder of their own.
+// Snippets that access files and programs log to a file in a separate folder.
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

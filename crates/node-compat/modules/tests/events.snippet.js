@@ -21,7 +21,7 @@ const read = (ok, done) => setTimeout(() => (ok ? done(null, "value") : done(new
 console.log(await wait(1, "waited"), await wait(50, 0, { signal: AbortSignal.abort() }).catch((error) => [error.name, error.code])); let n = 0; for await (const v of every(1, "tick")) { n++; if (n === 3) break; } console.log(n);
 for (const body of [() => assert.ok(1), () => assert.equal(1, "1"), () => assert.strictEqual(1, 2), () => assert.deepStrictEqual({ a: [1] }, { a: [1] }), () => assert.throws(() => { throw new TypeError("bad"); }, /bad/), () => assert.throws(() => { throw new TypeError("bad"); }, TypeError), () => assert.throws(() => { throw new TypeError("bad"); }, { message: "bad" }), () => assert.throws(() => {}), () => assert.fail("why"), () => assert.match("abc", /b/), () => assert.deepEqual([1], ["1"]), () => assert.notStrictEqual(1, 1)]) console.log(attempt(body));
 
-// Listeners that reject.
+// Listeners that reject
 {
   const emitter = new EventEmitter({ captureRejections: true });
   emitter.on("work", async () => { throw new Error("late"); });
@@ -34,7 +34,7 @@ for (const body of [() => assert.ok(1), () => assert.equal(1, "1"), () => assert
   try { emitter.setMaxListeners(-1); } catch (error) { console.log(error.code, error.message); }
 }
 
-// Traced operations.
+// Traced operations
 {
   const { channel, tracingChannel } = await import("node:diagnostics_channel");
   const traced = tracingChannel("work");
@@ -49,7 +49,7 @@ for (const body of [() => assert.ok(1), () => assert.equal(1, "1"), () => assert
   traced.traceCallback((done) => done(new Error("failed")), 0, { name: "fails" }, undefined, (error) => console.log("called", error.message));
   console.log(traced.unsubscribe(heard), traced.unsubscribe(heard), traced.hasSubscribers);
 }
-// Two names of one function each: a class that puts its own in the place of both (readable-stream 4) does not call itself
+// Pairs of names with one function each: a class that overrides both names (readable-stream 4) does not call itself
 {
   const { on, addListener, off, removeListener } = EventEmitter.prototype;
   console.log(on === addListener, off === removeListener, on.name, off.name);

@@ -1,4 +1,4 @@
-// With the flag `v`, what is reserved inside of a class is plain outside of it.
+// Characters that the flag `v` reserves inside a class are literal outside it.
 const attempt = (body) => { try { return body(); } catch (error) { return `${error.name}: ${error.message}`; } };
 const signs = [..."&-!#%,:;<=>@`~/\"'_"];
 console.log(signs.map((sign) => attempt(() => new RegExp(`a${sign}b`, "v").test(`a${sign}b`))).join(" "));

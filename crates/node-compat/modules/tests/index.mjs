@@ -1,4 +1,4 @@
-/** Rewrites index.txt from the files in web/ and node/. Modules named here are builtins; the rest are `pi:node/...`. */
+/** Rewrites index.txt from the files in web/ and node/. Modules named here are builtins; the others are `pi:node/...`. */
 
 import { readdirSync, writeFileSync } from "node:fs";
 

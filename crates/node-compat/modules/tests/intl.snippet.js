@@ -67,7 +67,7 @@ log([...words].sort((a, b) => a.localeCompare(b)).join(" "));
 log([...words].sort(new Intl.Collator("en", { numeric: true }).compare).join(" "));
 log("a".localeCompare("A"), "a".localeCompare("A", undefined, { sensitivity: "base" }), "a".localeCompare("á", "en", { sensitivity: "accent" }), "a".localeCompare("b"), "b".localeCompare("a"), "a".localeCompare("a"), "résumé".localeCompare("resume"), "file2".localeCompare("file10", undefined, { numeric: true }));
 log(Object.prototype.toString.call(new Intl.NumberFormat()), typeof Intl.getCanonicalLocales);
-// A whole text has the plain space of older data before AM and PM, its parts have the narrow one
+// A whole text has the plain space of older data before AM and PM; its parts have the narrow space
 {
   const time = new Intl.DateTimeFormat("en-US", { ...UTC, hour: "numeric", minute: "numeric" });
   log(JSON.stringify([time.format(moment), time.formatToParts(moment).map((part) => part.value)]).replace(/[^ -~]/g, (sign) => `\\u${sign.charCodeAt(0).toString(16)}`));

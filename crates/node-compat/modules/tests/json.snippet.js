@@ -1,4 +1,4 @@
-// Errors of JSON.parse and JSON.stringify: an extension shows them to its user.
+// Errors of JSON.parse and JSON.stringify, which extensions show to their users.
 const message = (run) => {
   try {
     return run();

@@ -1,4 +1,4 @@
-// References that never go, and a registry that never calls.
+// References that keep their targets, and a registry that never calls back.
 const target = { name: "kept" };
 const reference = new WeakRef(target);
 console.log(reference.deref() === target, typeof WeakRef, typeof FinalizationRegistry, Object.prototype.toString.call(reference));

@@ -1,4 +1,4 @@
-// Modules are written as text above their bytes.
+// The text of each module is above its bytes.
 const attempt = (body) => { try { return body(); } catch (error) { return `${error.name}: ${error.message}`; } };
 const later = async (body) => { try { return await body(); } catch (error) { return `${error.name}: ${error.message}`; } };
 const bytes = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));

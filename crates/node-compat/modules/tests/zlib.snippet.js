@@ -32,10 +32,10 @@ log(zlib.gunzipSync(from("H4sIAAAAAAAAA8tIzcnJVyjPL8pJAQCFEUoNCwAAAA==")).toStri
 log(zlib.inflateSync(from("eJzLSM3JyVcozy/KSQEAGgsEXQ==")).toString());
 log(zlib.brotliDecompressSync(from("CwWAaGVsbG8gd29ybGQD")).toString());
 log(zlib.gzipSync("x", { level: 0 })[0], zlib.deflateSync("")[0], zlib.inflateSync(zlib.deflateSync("")).length);
-// Several members, and something behind them
+// Several members, followed by other data
 log(zlib.gunzipSync(Buffer.concat([zlib.gzipSync("one "), zlib.gzipSync("two")])).toString());
 log(zlib.gunzipSync(Buffer.concat([zlib.gzipSync("one"), Buffer.from("\0\0junk")])).toString());
-// Broken input
+// Invalid input
 attempt(() => zlib.gunzipSync(Buffer.from("not gzip")));
 attempt(() => zlib.inflateSync(Buffer.from("not zlib")));
 attempt(() => zlib.gunzipSync(zlib.gzipSync("cut off").subarray(0, 12)));
@@ -75,12 +75,12 @@ log(zlib.crc32("hello"), zlib.crc32("lo", zlib.crc32("hel")), zlib.codes.Z_DATA_
   try { new CompressionStream("rar"); } catch (error) { log(error.name, error.code); }
 }
 
-// A chunk at a time, as archive libraries do it.
+// Processes one chunk at a time, as archive libraries do.
 {
   const steps = (stream, chunks) => {
     const handle = stream._handle;
     const pieces = chunks.map(([chunk, flush]) => {
-      // The memory of a piece is used again for the next.
+      // The memory of a chunk is reused for the next one.
       const piece = Buffer.from(stream._processChunk(Buffer.from(chunk), flush));
       log(stream._handle === null, Buffer.isBuffer(piece));
       stream._handle = handle;

@@ -1,4 +1,4 @@
-// Moments in named time zones, as American English writes them.
+// Moments in named time zones, in American English.
 const moments = [Date.UTC(2024, 0, 15, 12, 30, 5), Date.UTC(2024, 6, 15, 12, 30, 5), Date.UTC(1999, 11, 31, 23, 59, 59), Date.UTC(2050, 6, 1)];
 const zones = ["UTC", "America/New_York", "America/Los_Angeles", "Europe/Berlin", "Europe/London", "Asia/Tokyo", "Asia/Kolkata", "Australia/Sydney", "America/Sao_Paulo", "Pacific/Auckland", "africa/cairo", "+02:00", "-0330"];
 for (const timeZone of zones) {

@@ -1,9 +1,9 @@
 /**
- * The engine's interface to a realm: the native module `pi:engine` and the few globals that quickjs-ng has beyond ECMAScript.
+ * The engine's interface to a realm: the native module `pi:engine`, and the globals of quickjs-ng that ECMAScript lacks.
  * This file is the contract; `crates/engine/src/natives.rs` implements it.
  *
- * Only modules of the first artifact added to a realm, the host modules, may import `pi:engine`. Lone surrogates never cross: a string in
- * `params` that holds one is `invalid_request`.
+ * Only modules of the first artifact of a realm, the host modules, may import `pi:engine`. Lone surrogates cannot be sent: a
+ * string in `params` that contains one is `invalid_request`.
  */
 
 declare module "pi:engine" {
@@ -13,10 +13,10 @@ declare module "pi:engine" {
     output: any;
     bytes: Uint8Array[];
   }
-  /** Makes a request and returns its answer inside the running macrotask. Throws `{code, message, retryable, details}`. */
+  /** Makes a hostcall and returns its answer within the running macrotask. Throws `{code, message, retryable, details}`. */
   export function callSync(method: string, capability: string, params: object, bytes?: Uint8Array[]): Answer;
   /**
-   * Queues a request for the yield and names it (`host-1`, `host-2`, ...); its answer is delivered to `result`. Throws like
+   * Queues a hostcall for the yield and assigns its id (`host-1`, `host-2`, ...). `result` receives its answer. Throws like
    * `callSync`.
    */
   export function call(
@@ -27,7 +27,7 @@ declare module "pi:engine" {
     timeoutMs?: number,
   ): string;
   /**
-   * Queues a request that is neither cancelled nor streamed: the engine settles a promise of its own with the answer, or with
+   * Queues a hostcall that is neither cancelled nor streamed. The engine settles the returned promise with the answer, or with
    * `failure`'s conversion of the error.
    */
   export function callPromise(
@@ -42,10 +42,10 @@ declare module "pi:engine" {
   /** Returns the driver's time; each read advances it by a fixed step. */
   export function epochMs(): number;
   export function elapsedMs(): number;
-  /** Driven entropy. */
+  /** Returns a random number from the driver's entropy. */
   export function random(): number;
   export function fillRandom(target: Uint8Array): void;
-  /** Facts that the host set when it made the realm; frozen. */
+  /** Facts that the host set when it created the realm; frozen. */
   export const facts: Readonly<Record<string, any>>;
   /** Returns the version counter and the readable state; the engine updates the object in place before each task. */
   export function state(): { version: number; set: Record<string, any>; entries: any[] };
@@ -65,7 +65,7 @@ declare module "pi:engine" {
     search: string;
     hash: string;
   }
-  /** `undefined` when the input is no URL. */
+  /** Parses a URL; undefined if the input is not a URL. */
   export function parseUrl(input: string, base?: string): UrlParts | undefined;
   export function setUrlPart(href: string, part: string, value: string): UrlParts | undefined;
   /**
@@ -81,18 +81,18 @@ declare module "pi:engine" {
      */
     add(source: string, flags: string): number | undefined;
     begin(): void;
-    /** Reads the next piece: the numbers of expressions that may match; `undefined` for none. */
+    /** Reads the next piece. Returns the numbers of expressions that may match; undefined for none. */
     read(piece: string): number[] | undefined;
   }
-  /** Returns the state of a promise, without a job. */
+  /** Returns the state of a promise, without queueing a job. */
   export function promiseState(promise: Promise<unknown>): { state: "pending" | "fulfilled" | "rejected"; value: unknown };
-  /** Reports that a function got a handle for the host; a realm that records stacks records one for it. */
+  /** Reports that a handle for the host was issued to a function. A realm that records stacks records one for it. */
   export function issued(handle: number): void;
   export function enqueueJob(job: () => void): void;
-  /** Calls a function once, when the microtask queue is empty; the latest one wins. */
+  /** Calls a function once, when the microtask queue is empty. A later call replaces the function. */
   export function afterJobs(job: () => void): void;
   /**
-   * Returns a digest or, with a key, an HMAC in progress; `undefined` for an unknown name. `()` finishes it, `(true)` copies it.
+   * Starts a digest or, with a key, an HMAC; undefined for an unknown name. `()` finishes it, `(true)` copies it.
    */
   export function digest(name: string, key?: Uint8Array): Digest | undefined;
   export interface Digest {
@@ -102,7 +102,7 @@ declare module "pi:engine" {
   }
   /** `pbkdf2` (a: rounds), `scrypt` (a, b, c: cost, block size, parallelism) or `hkdf`; `undefined` for an unknown digest. */
   export function deriveKey(kind: string, digest: string, password: Uint8Array, salt: Uint8Array, info: Uint8Array, a: number, b: number, c: number, length: number): Uint8Array | undefined;
-  /** Returns an AES mode (`cbc`, `ctr`, `ecb`, `gcm`) in progress; `undefined` when key and vector do not fit. */
+  /** Starts an AES mode (`cbc`, `ctr`, `ecb`, `gcm`); undefined if key or vector do not fit. */
   export function cipher(mode: string, encrypt: boolean, key: Uint8Array, iv: Uint8Array): Cipher | undefined;
   export interface Cipher {
     (operation: "update", bytes: Uint8Array): Uint8Array;
@@ -111,11 +111,11 @@ declare module "pi:engine" {
     (operation: "aad" | "expect", bytes: Uint8Array): void;
     (operation: "unpadded"): void;
   }
-  /** Decodes a private key, or its public part; `undefined` when the bytes are no such key. `encrypted` takes the passphrase. */
+  /** Decodes a private key, or its public part; undefined if the bytes are not such a key. `encrypted` takes the passphrase. */
   export function readKey(form: "pkcs1" | "pkcs8" | "sec1" | "spki" | "certificate" | "encrypted", der: Uint8Array, passphrase?: Uint8Array): Key | undefined;
-  /** Makes a key from the numbers of its JWK; a point of a curve is one number. */
+  /** Creates a key from the numbers of its JWK; a point on a curve is one number. */
   export function buildKey(kind: string, ...numbers: Uint8Array[]): Key | undefined;
-  /** Generates a private key; `bits` and `exponent` are RSA's. */
+  /** Generates a private key. `bits` and `exponent` apply to RSA. */
   export function generateKey(kind: string, seed: Uint8Array, bits: number, exponent: number): Key | undefined;
   export interface Key {
     (operation: "kind"): string;
@@ -130,29 +130,29 @@ declare module "pi:engine" {
     (operation: "recover", signature: Uint8Array): Uint8Array | undefined;
     (operation: "agree", spki: Uint8Array): Uint8Array | undefined;
   }
-  /** Returns a codec of zlib or brotli; each step consumes some input and returns at most `room` bytes. */
+  /** Returns a codec of zlib or brotli. Each step consumes input and returns at most `room` bytes. */
   export function compressor(kind: string, level: number, windowBits: number, dictionary?: Uint8Array): (input: Uint8Array, flush: number, room: number) => {
     output: Uint8Array;
     read: number;
     end: boolean;
     failure?: string;
-    /** Node's code, where the message does not determine it. */
+    /** Node's error code, if the message does not determine it. */
     code?: string;
     number?: number;
   };
-  /** Returns a zone's offset at a time, by the tables of this program: seconds east of UTC; `undefined` for an unknown zone. */
+  /** Returns a zone's offset at a time, from this program's tables, in seconds east of UTC; undefined for an unknown zone. */
   export function timeZone(name: string, epochMs: number): { name: string; offset: number; dst: boolean; abbreviation: string } | undefined;
-  /** Returns every zone of the tables, sorted. */
+  /** Returns all zones in the tables, sorted. */
   export function timeZones(): string[];
   /** Installs the hooks of WebAssembly functions. Called once. */
   export function webAssembly(hooks: {
-    /** Makes the error of a failure: `CompileError`, `LinkError`, `RuntimeError` or `RangeError`. */
+    /** Creates the error for a failure: `CompileError`, `LinkError`, `RuntimeError` or `RangeError`. */
     failure(kind: string, message: string): Error;
     functionOf(id: number): (...args: any[]) => any;
     functionId(value: unknown): number | undefined;
     externOf(id: number): unknown;
     externId(value: unknown): number;
-    /** Returns the results of an imported function that has several. */
+    /** Returns the results of an imported function with several results. */
     list(value: unknown, length: number): unknown[];
   }): WebAssemblyNatives;
   export interface WebAssemblyNatives {
@@ -160,7 +160,7 @@ declare module "pi:engine" {
     /** Compiles a module. Imports are `[module, name, kind, type?, mutable?]`, exports `[name, kind, index]`. */
     compile(bytes: Uint8Array): { module: number; imports: any[]; exports: any[] };
     customSections(module: number, name: string): ArrayBuffer[];
-    /** Instantiates a module with numbers and functions in the order of the imports; does not call the start function. */
+    /** Instantiates a module with numbers and functions in the order of its imports. Does not call the start function. */
     instantiate(module: number, imports: unknown[]): { exports: number[]; start?: number };
     makeFunction(id: number, name: string): (...args: any[]) => any;
     newMemory(initial: number, maximum?: number): number;
@@ -172,7 +172,7 @@ declare module "pi:engine" {
     tableLength(table: number): number;
     tableGet(table: number, index: number): unknown;
     tableSet(table: number, index: number, value: unknown): boolean;
-    /** Grows a table; returns the previous length, or `undefined` above the limit. */
+    /** Grows a table. Returns the previous length; undefined above the limit. */
     growTable(table: number, elements: number, value: unknown): number | undefined;
     newGlobal(type: string, mutable: boolean, value: unknown): number;
     globalType(global: number): [string, boolean];
@@ -186,15 +186,15 @@ declare module "pi:engine" {
    */
   export function importSync(specifier: string): any;
   /**
-   * Asks the host whether the text of a file may be compiled (capability `eval`), compiles it and adds it under its `file:` URL.
+   * Requests permission to compile the text of a file (capability `eval`), compiles it, and adds it under its `file:` URL.
    * Returns the specifiers of its static imports. Throws like `callSync` when refused.
    */
   export function compileModule(url: string, path: string, text: string, isCommonJs: boolean, meta: object): string[];
-  /** Returns V8's message of an error with this message at a position of a text that the extension has compiled, or null. */
+  /** Returns V8's message for an error with this message at a position in text that the extension has compiled, or null. */
   export function quoteText(message: string, text: string, line: number, column: number): string | null;
   /** Makes a namespace the target of a specifier in such a module. */
   export function bridgeModule(url: string, specifier: string, namespace: unknown): void;
-  /** Returns target and handler of a proxy, `[null, null]` of a revoked one; no trap runs. */
+  /** Returns the target and handler of a proxy, or `[null, null]` if it is revoked. No trap runs. */
   export function proxyParts(value: unknown): [object, object] | [null, null] | undefined;
 }
 

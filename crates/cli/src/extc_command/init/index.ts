@@ -16,7 +16,7 @@ export default function (pi: ExtensionAPI) {
     },
   });
 
-  // Each piece of a reply comes here before the user, the session or another listener sees it.
+  // Called with each piece of a reply before the user, the session or another listener sees it.
   pi.on("stream_text", ({ accumulated }) => {
     if (!accumulated.includes("TODO")) return undefined;
     return { abort: true, retry: { content: "Finish the work; leave no TODO." } };

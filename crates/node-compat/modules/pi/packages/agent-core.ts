@@ -1,5 +1,5 @@
 /**
- * `@earendil-works/pi-agent-core`: agents and their loops come from the real package; they need no authority, only stream
+ * `@earendil-works/pi-agent-core`: agents and their loops, from the real package. They need no authority, only stream
  * functions and tools. The default stream function is the host's.
  */
 

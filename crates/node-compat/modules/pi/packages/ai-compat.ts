@@ -1,5 +1,5 @@
 /**
- * `@earendil-works/pi-ai`, its `/compat` and the same under `@mariozechner`: for extensions both are the global interface of
+ * `@earendil-works/pi-ai`, its `/compat`, and both under `@mariozechner`: for extensions, they are the global interface of
  * pi-ai. Members without authority come from the real package; model requests go through the session, which has the keys and the
  * catalogue.
  */
@@ -34,7 +34,7 @@ export function getProviders(): string[] {
   return [...new Set([...builtinProviderNames(), ...modelRegistry.getAll().map((model) => model.provider)])];
 }
 
-/** Returns a name for a key of the environment, which belongs to the session, or nothing. */
+/** Returns a placeholder for a key in the session's environment; undefined if there is none. */
 export function getEnvApiKey(provider: string): string | undefined {
   return modelRegistry.hasConfiguredAuth({ provider, id: "" }) ? `${KEY_NAME}${provider}` : undefined;
 }
@@ -53,7 +53,7 @@ export {
   setBedrockProviderModule,
 } from "pi:pi/clients";
 
-/** Older names of the clients' functions. */
+/** Former names of the clients' functions. */
 export {
   stream as streamAnthropic,
   stream as streamAzureOpenAIResponses,

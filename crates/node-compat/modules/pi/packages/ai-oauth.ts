@@ -1,3 +1,3 @@
-/** `@earendil-works/pi-ai/oauth`: an existing module without names at run time in pi 0.87.1. */
+/** `@earendil-works/pi-ai/oauth`: a module that exports no values in pi 0.87.1. */
 
 export {};

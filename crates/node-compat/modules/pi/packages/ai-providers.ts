@@ -1,6 +1,6 @@
 /**
- * `@earendil-works/pi-ai/providers/all`: the providers of the session, in place of pi's catalogue. Their
- * keys stay with the host; a request goes through it.
+ * `@earendil-works/pi-ai/providers/all`: the session's providers, which replace pi's catalogue. Their
+ * keys stay with the host, which handles requests.
  */
 
 import { complete, stream } from "pi:pi/asking";
@@ -18,7 +18,7 @@ export const getBuiltinModels = (provider: string): Model[] => catalogue().filte
 export const getBuiltinProviders = (): string[] => [...new Set(catalogue().map((model) => model.provider))];
 export const getBuiltinModelDataGeneratedAt = (): number | undefined => undefined;
 
-/** Returns a provider's key: a stored one, or the session's, by its name. */
+/** Returns a provider's key: a stored key, or the placeholder of the session's. */
 function apiKeyAuth(provider: string, name: string) {
   const known = (): boolean => modelRegistry.hasConfiguredAuth({ provider, id: "" });
   return {

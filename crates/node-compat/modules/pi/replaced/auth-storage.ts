@@ -1,8 +1,8 @@
 /**
- * In place of `core/auth-storage.js` of pi-coding-agent: keys of the session, by name.
+ * Replaces `core/auth-storage.js` of pi-coding-agent: keys of the session, by name.
  *
- * pi's own reads and writes `auth.json`, which extensions cannot access. Here a store knows which providers of the session have a
- * key and returns placeholders; credentials that an extension adds are its own and live as long as the store.
+ * pi's module reads and writes `auth.json`, which extensions cannot access. This store knows which providers of the session have
+ * a key and returns placeholders; credentials that an extension adds are its own and live as long as the store.
  */
 
 import { KEY_NAME, modelRegistry } from "pi:pi/models";
@@ -37,7 +37,7 @@ export class AuthStorage {
     this.#isSession = isSession;
   }
 
-  /** Returns the session's credentials, whatever the file; the file itself is inaccessible. */
+  /** Returns the session's credentials for any path, since the file is inaccessible. */
   static create(_authPath?: string): AuthStorage {
     return new AuthStorage({}, true);
   }
@@ -85,7 +85,7 @@ export class AuthStorage {
   }
 }
 
-/** Returns the placeholder of the session's key of a provider. */
+/** Returns the placeholder for the session's key of a provider. */
 export function readStoredCredential(provider: string, _authPath?: string): Credential | undefined {
   return sessionCredential(provider);
 }

@@ -1,5 +1,5 @@
 /**
- * In place of `config.js` of pi-coding-agent: the locations of files. pi's own reads the `package.json` above itself when it is
+ * Replaces `config.js` of pi-coding-agent: the locations of files. pi's module reads the `package.json` above itself when it is
  * loaded; a bundle has no location, so the user's folder is a fact of the realm, and pi's bundled files are searched in
  * `PI_PACKAGE_DIR`, or in a folder that need not exist.
  */
@@ -12,7 +12,7 @@ import { version } from "pi:pi/profile";
 export const PACKAGE_NAME = "@earendil-works/pi-coding-agent";
 export const APP_NAME = "pi";
 export const APP_TITLE = "π";
-/** Folder of settings inside a project. */
+/** Name of the folder in a project that contains settings. */
 export const CONFIG_DIR_NAME = ".pi";
 /** The version of pi whose API this host reproduces. */
 export const VERSION = version;
@@ -20,10 +20,10 @@ export const ENV_AGENT_DIR = "PI_CODING_AGENT_DIR";
 export const ENV_SESSION_DIR = "PI_CODING_AGENT_SESSION_DIR";
 export const isBunBinary = false;
 export const isBunRuntime = false;
-/** pi's modules have no folder here, as in its single-file distribution, so no files are searched beside them. */
+/** As in pi's single-file distribution, pi's modules have no folder, so no files are searched next to them. */
 export const isBundledNode = true;
 
-/** The user's pi folder. */
+/** The user's folder of pi. */
 export const getAgentDir = (): string => facts.agentDir ?? join(facts.homedir, CONFIG_DIR_NAME, "agent");
 
 const inAgentDir = (name: string) => (): string => join(getAgentDir(), name);
@@ -37,7 +37,7 @@ export const getPromptsDir = inAgentDir("prompts");
 export const getSessionsDir = inAgentDir("sessions");
 export const getDebugLogPath = inAgentDir("pi-debug.log");
 
-/** The folder of pi itself. */
+/** The folder that contains pi itself. */
 export const getPackageDir = (): string => process.env.PI_PACKAGE_DIR || join(getAgentDir(), "pi");
 
 const inPackageDir = (...names: string[]) => (): string => join(getPackageDir(), ...names);
@@ -55,7 +55,7 @@ export function expandTildePath(path: string): string {
   return path === "~" || path.startsWith("~/") ? join(facts.homedir, path.slice(1)) : path;
 }
 
-/** An extension cannot update pi. */
+/** Returns `unknown`: an extension cannot update pi. */
 export const detectInstallMethod = (): string => "unknown";
 export const getSelfUpdateCommand = (): undefined => undefined;
 export const getSelfUpdateUnavailableInstruction = (): string => "Update PiJS as it was installed.";

@@ -1,10 +1,10 @@
 /**
- * In place of `core/extensions/jiti-loader.js` of pi-coding-agent and its loaders: code is compiled and approved before a realm
- * starts, so a running one loads no files of extensions. pi reports the error in `extensionsResult.errors`; the sub-agent works
+ * Replaces `core/extensions/jiti-loader.js` of pi-coding-agent and its loaders: code is compiled and approved before a realm
+ * starts, so a running realm loads no files of extensions. pi reports the error in `extensionsResult.errors`; the sub-agent works
  * without the file.
  */
 
-/** Loads no file. */
+/** Returns a loader that refuses every file. */
 export function createJiti(_from: string, _options?: object): { import(path: string): Promise<never> } {
   return {
     async import(path) {
@@ -16,5 +16,5 @@ export function createJiti(_from: string, _options?: object): { import(path: str
   };
 }
 
-/** Modules for files that are not loaded. */
+/** Modules for loaded files; empty, since no files are loaded. */
 export const VIRTUAL_MODULES: Record<string, never> = {};

@@ -1,5 +1,5 @@
 /**
- * In place of `core/models-store.js` of pi-coding-agent: fetched lists of models. pi keeps them in a file beside `auth.json`;
+ * Replaces `core/models-store.js` of pi-coding-agent: fetched lists of models. pi keeps them in a file next to `auth.json`;
  * here they live as long as the store.
  */
 

@@ -1,5 +1,5 @@
 /**
- * In place of `auth/oauth/load.js` of pi-ai: logging in belongs to the user, outside of extensions. pi's flows open servers and
+ * Replaces `auth/oauth/load.js` of pi-ai: only the user logs in, outside of extensions. pi's flows open servers and
  * browsers and result in keys, which extensions must not see.
  */
 

@@ -1,5 +1,5 @@
 /**
- * In place of the package `openai`, as far as pi-ai asks for images with it: one request to a server that speaks
+ * Replaces the package `openai` for the image requests of pi-ai: one request to a server that supports
  * OpenAI's chat completions, by `fetch`, so that the gate decides about the server.
  *
  * Errors have the members that pi-ai reads: `status`, `headers`, `error` (the body) and OpenAI's message.

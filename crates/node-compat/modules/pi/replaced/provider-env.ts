@@ -1,5 +1,5 @@
 /**
- * In place of `utils/provider-env.js` of pi-ai, which pi's loader does not expose: a setting of a provider from the request's
+ * Replaces `utils/provider-env.js` of pi-ai, which pi's loader does not expose: a setting of a provider from the request's
  * options, otherwise from the environment that the extension may read.
  */
 

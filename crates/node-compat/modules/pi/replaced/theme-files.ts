@@ -1,5 +1,5 @@
 /**
- * In place of `node:fs` in `theme.js` of pi-coding-agent: the two bundled themes have no folder here, and are the host's own.
+ * Replaces `node:fs` in `theme.js` of pi-coding-agent: the host provides the two bundled themes, which have no folder.
  */
 
 import { readFileSync as read } from "node:fs";

@@ -2,7 +2,7 @@ import net from "node:net";
 import http from "node:http";
 import { once } from "node:events";
 
-// Server responses with numbers out of range and bytes that are no text.
+// Server responses with numbers out of range, and with bytes that are not text
 const heads = {
   "/range": ["999 X", "x-name: a"],
   "/utf8": ["200 OK", "x-name: naïve 漢"],

@@ -183,7 +183,7 @@ const big = "0123456789".repeat(20_000);
   const stats = fs.statSync("odd/file");
   log(Object.keys(stats), stats.mtime instanceof Date, stats.mtime.getTime() === Math.round(stats.mtimeMs), Object.keys(stats).at(-1), "atime" in stats);
 }
-// A file may be given the owner that it has, as those do who write it anew
+// A file may be given the owner that it already has, as packages do that rewrite it
 {
   fs.writeFileSync("owned", "x");
   fs.symlinkSync("owned", "owned-link");

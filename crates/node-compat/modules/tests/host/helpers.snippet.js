@@ -10,7 +10,7 @@ import { inspect, parseArgs, promisify, styleText } from "node:util";
 const shape = (error) => [error?.name, error?.code, error?.syscall, error?.message].join("|");
 const attempt = (call) => { try { log(call()); } catch (error) { log(shape(error)); } };
 
-// Timers have promise forms of their own.
+// Timers have their own promise forms
 {
   log(await promisify(setTimeout)(1, "late"), await promisify(setImmediate)("soon"));
   const sleep = promisify(setTimeout);
@@ -19,7 +19,7 @@ const attempt = (call) => { try { log(call()); } catch (error) { log(shape(error
   log(order, promisify(setTimeout) === (await import("node:timers/promises")).setTimeout);
 }
 
-// An error's stack is a plain property.
+// An error's stack is a plain property
 {
   const error = new Error("plain");
   error.stack = undefined;
@@ -30,7 +30,7 @@ const attempt = (call) => { try { log(call()); } catch (error) { log(shape(error
   log(String(bare.stack), inspect(bare));
 }
 
-// Errors of fs for bad arguments and missing files.
+// Errors of fs for invalid arguments and missing files
 {
   for (const call of [() => readFile(""), () => readFile("a\0b"), () => open("", "r")]) log(await call().catch(shape));
   attempt(() => fs.readFileSync(""));
@@ -48,14 +48,14 @@ const attempt = (call) => { try { log(call()); } catch (error) { log(shape(error
   log(handle.fd, await handle.read().catch(shape), await handle.stat().catch(shape), await handle.write("x").catch(shape));
 }
 
-// Programs that write too much
+// Programs that exceed the output limit
 {
   const { error, status, signal } = spawnSync("sh", ["-c", "while true; do echo more; done"], { maxBuffer: 100 });
   log(shape(error), error.errno, status, signal);
   attempt(() => execSync("while true; do echo more; done", { maxBuffer: 100, stdio: "pipe" }));
 }
 
-// Consoles of one's own, and of styled text for a stream that is no terminal
+// Separate consoles, and styled text for a stream that is not a terminal
 {
   const written = [];
   const sink = (name) => ({ write: (text) => written.push([name, text]), on() {}, once() {}, removeListener() {}, listenerCount: () => 0 });
@@ -77,7 +77,7 @@ const attempt = (call) => { try { log(call()); } catch (error) { log(shape(error
   log(process.stdout.isTTY, "isTTY" in process.stdout, process.stdout.columns);
 }
 
-// Small things
+// Small members
 {
   log(url.urlToHttpOptions(new URL("http://a:b@c.d:9/e?f")), Buffer.alloc(0), Buffer.from("ab").inspect());
   attempt(() => Buffer.alloc(-1));
@@ -92,7 +92,7 @@ const attempt = (call) => { try { log(call()); } catch (error) { log(shape(error
   log(warning.name, warning.code, warning.message, warning.detail);
 }
 
-// Dates whose locale is named for the sake of its numbers, and sentences
+// Dates with a locale that is selected for its number format, and sentences
 {
   const date = new Date(Date.UTC(2026, 0, 2, 15, 4, 5));
   for (const locale of ["sv-SE", "en-CA", "en-GB", "de-DE", "fr-FR", "en-US"]) {
@@ -105,7 +105,7 @@ const attempt = (call) => { try { log(call()); } catch (error) { log(shape(error
   log(sentences("One. Two? Three!"), sentences("It costs 3.14 dollars. \"Really?\" he said. Done"), sentences("line one\nline two. End."), sentences(""), sentences("Wait... what?! Yes."));
 }
 
-// Bytes of programs, copies into folders that are not there, and signals that had fired
+// Bytes from programs, copies into missing folders, and signals that have already fired
 {
   log(spawnSync("cat", { input: Buffer.from([0, 255, 128]) }).stdout, execSync("printf '\\377'"), execSync("printf '\\351'", { encoding: "latin1" }));
   await fs.promises.cp("one", "new/folder/one");

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 
 const shape = (error) => [error.name, error.code, error.syscall, error.path, error.message].join("|");
 
-// Output, exit, order of the events
+// Output, exit and order of events
 {
   const child = spawn("sh", ["-c", "echo out; echo err >&2; exit 3"]);
   log(typeof child.pid, child.pid > 0, child.exitCode, child.killed, child.spawnfile, child.spawnargs, child instanceof ChildProcess);
@@ -51,7 +51,7 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
   }
   log(lines);
 }
-// Ends that are no exits
+// Terminations other than exits
 {
   const child = spawn("sleep", ["30"]);
   log(child.kill(), child.killed);
@@ -74,7 +74,7 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
   const limited = spawn("sleep", ["30"], { timeout: 50 });
   log(await once(limited, "close"));
 }
-// Programs that are not there
+// Programs that do not exist
 {
   const child = spawn("no-such-program", ["x"]);
   log(child.pid);
@@ -103,7 +103,7 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
   await new Promise((resolve) => exec("printf '\\377'", { encoding: "buffer" }, (error, out) => { log(error, out); resolve(); }));
   await new Promise((resolve) => execFile("cat", ["-"], (error, out) => { log(out); resolve(); }).stdin.end("fed"));
 }
-// Sync
+// Synchronous forms
 {
   log(execSync("echo hi").toString(), execFileSync("echo", ["a b"], { encoding: "utf8" }));
   log(execSync("cat", { input: "given", encoding: "utf8" }));
@@ -125,23 +125,23 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
   const unread = spawn("sh", ["-c", "echo nobody reads; exit 9"]);
   log(await once(unread, "close"));
 }
-// By number
+// By process id
 {
   const kill = (...args) => { try { return process.kill(...args); } catch (error) { return `${error.code} ${error.errno} ${error.syscall} ${error.message}`; } };
   const one = spawn("sleep", ["30"]);
   log(kill(one.pid, 0), kill(one.pid, "SIGINT"));
   log(await once(one, "close"), kill(one.pid), kill(one.pid, 0));
   const group = spawn("sh", ["-c", "sleep 30 & echo $!; wait"], { detached: true });
-  // Its child holds the output open: only the end of both closes it.
+  // The child of the program holds its output open: only the exit of both closes it.
   await once(group.stdout, "data");
   log(kill(-group.pid, "SIGKILL"), await once(group, "close"));
   for (const wrong of [["x"], [1.5], [process.pid, "SIGNOPE"]]) log(kill(...wrong));
-  // A number of somebody else's; the last one is above what Linux hands out.
+  // Ids of other processes; the last one exceeds the maximum on Linux.
   log(kill(process.pid, 0), kill(process.ppid, 0), kill(2 ** 22 + 1, 0));
-  // A grant to run a program shows that it exists, through any link.
+  // A grant to run a program reveals that it exists, through any link.
   log(existsSync("/bin/sh"), statSync("/usr/bin/env").isFile(), existsSync("/usr/bin/no-such-program"));
 }
-// Programs that never started
+// Programs that failed to start
 {
   const none = spawn("no-such-program", ["a"]);
   const heard = [];
@@ -154,7 +154,7 @@ const shape = (error) => [error.name, error.code, error.syscall, error.path, err
   await new Promise((resolve) => setTimeout(resolve, 100));
   log(heard.filter((one) => one !== "end"), none.stdin.destroyed);
 }
-// Members of the error of a finished program: its output only in a rejected promise
+// Members of the error about a finished program: only a rejected promise has its output
 {
   const { exec, execFile } = await import("node:child_process");
   const { promisify } = await import("node:util");

@@ -151,7 +151,7 @@ const tick = (ms = 5) => new Promise((resolve) => setTimeout(resolve, ms));
   await once(server, "close");
   log("closed");
 }
-// Why a fetch fails, and addresses that need no server
+// Causes of failed fetches, and URLs that need no server
 {
   const cause = (error) => [error.name, error.message, error.cause?.name, error.cause?.code, error.cause?.syscall, error.cause?.hostname, error.cause?.message].join("|");
   for (const [url, options] of [["http://127.0.0.1:2/"], ["http://no-such-host.invalid/"], ["ftp://x/"], ["file:///etc/hosts"], ["about:blank"], ["data:nothing"], ["http://127.0.0.1:2/", { method: "CONNECT" }], ["http://127.0.0.1:2/", { method: "A B" }], ["not a url"]]) {
@@ -168,7 +168,7 @@ const tick = (ms = 5) => new Promise((resolve) => setTimeout(resolve, ms));
   log(request.method, request.mode, request.credentials, request.cache, request.redirect, request.keepalive, request.duplex);
 }
 
-// Whoever asked goes before the answer is whole: request and answer are told, and what is written then is lost quietly.
+// The client leaves before the response is complete: request and response are notified, later writes are dropped silently
 {
   const seen = [];
   let said;
@@ -201,7 +201,7 @@ const tick = (ms = 5) => new Promise((resolve) => setTimeout(resolve, ms));
   await once(server, "close");
 }
 
-// An answer that is ended twice was ended once.
+// Ending a response twice has no further effect.
 {
   const seen = [];
   const server = http.createServer((request, response) => {

@@ -7,7 +7,7 @@ const served = (options, answer = (_request, response) => response.end("fine")) 
   const server = http.createServer({ connectionsCheckingInterval: 20, ...options }, answer);
   return new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(server)));
 };
-/** Everything that comes over a connection on which this was said, until the server ends it. */
+/** Returns all data that arrives on a connection after this request, until the server closes it. */
 const said = async (server, words) => {
   const socket = net.connect(server.address().port, "127.0.0.1");
   socket.on("error", () => {});
@@ -21,7 +21,7 @@ const said = async (server, words) => {
 log(JSON.stringify((({ headersTimeout, requestTimeout, keepAliveTimeout }) => ({ headersTimeout, requestTimeout, keepAliveTimeout }))(http.createServer())));
 log(http.createServer({ requestTimeout: 1000 }).headersTimeout, http.createServer({ keepAliveTimeout: 7 }).keepAliveTimeout);
 
-// Clients that send nothing, half a head, or half a body
+// Clients that send nothing, part of a head, or part of a body
 {
   const server = await served({ headersTimeout: 60, requestTimeout: 150 });
   log(await said(server, ""));
@@ -37,7 +37,7 @@ log(http.createServer({ requestTimeout: 1000 }).headersTimeout, http.createServe
   server.close();
 }
 
-// A listener takes it over
+// A listener takes over
 {
   const server = await served({ headersTimeout: 60, requestTimeout: 60 });
   server.once("clientError", (error, socket) => {
@@ -48,7 +48,7 @@ log(http.createServer({ requestTimeout: 1000 }).headersTimeout, http.createServe
   server.close();
 }
 
-// A request that is answered in its time is not late, however long the answer takes
+// A request that arrives in time is not late, however long its response takes
 {
   const server = await served({ headersTimeout: 1000, requestTimeout: 1000 }, (_request, response) => setTimeout(() => response.end("late"), 1300));
   const response = await new Promise((resolve) => http.get({ port: server.address().port, host: "127.0.0.1", agent: false }, resolve));
@@ -56,7 +56,7 @@ log(http.createServer({ requestTimeout: 1000 }).headersTimeout, http.createServe
   server.close();
 }
 
-// Nobody keeps a connection for nothing
+// Idle connections are closed
 {
   const server = await served({ keepAliveTimeout: 50 });
   log(await said(server, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"));

@@ -1,4 +1,4 @@
-// Listeners for what nobody caught. The host is told as well, so that this stands alone.
+// Listeners for uncaught errors. The host is notified as well, so this snippet runs alone.
 const seen = [];
 const rejected = (reason, promise) => seen.push(["rejection", reason.message, promise instanceof Promise]);
 process.on("unhandledRejection", rejected);

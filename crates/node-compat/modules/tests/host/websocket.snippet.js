@@ -6,7 +6,7 @@ import tls from "node:tls";
 
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/** A frame of a server: without a mask. */
+/** Returns a frame of a server, which has no mask. */
 function frame(opcode, payload, isLast = true) {
   const body = Buffer.from(payload);
   const head = body.length < 126 ? Buffer.from([0, body.length]) : body.length < 65536 ? Buffer.from([0, 126, body.length >> 8, body.length & 255]) : Buffer.from([0, 127, 0, 0, 0, 0, (body.length >>> 24) & 255, (body.length >> 16) & 255, (body.length >> 8) & 255, body.length & 255]);
@@ -14,7 +14,7 @@ function frame(opcode, payload, isLast = true) {
   return Buffer.concat([head, body]);
 }
 
-/** Frames of a client, as `{opcode, text, masked}`. */
+/** Yields the frames of a client as `{opcode, text, masked}`. */
 function* frames(state, chunk) {
   state.bytes = Buffer.concat([state.bytes, chunk]);
   for (;;) {
@@ -60,7 +60,7 @@ server.listen(0, "127.0.0.1");
 await once(server, "listening");
 const { port } = server.address();
 
-// Messages both ways
+// Messages in both directions
 {
   const socket = new WebSocket(`ws://127.0.0.1:${port}/chat?x=1`, ["one", "two"]);
   log(socket.readyState, socket.binaryType, socket.protocol === "", socket.url === `ws://127.0.0.1:${port}/chat?x=1`);
@@ -129,7 +129,7 @@ for (const [url, protocols] of [["not a url"], ["ftp://x/"], ["ws://x/#a"], ["ws
 }
 log(WebSocket.CONNECTING, WebSocket.OPEN, WebSocket.CLOSING, WebSocket.CLOSED, Object.prototype.toString.call(WebSocket.prototype));
 
-// Encrypted connections to who speaks no TLS
+// Encrypted connections to a server without TLS
 {
   const deaf = net.createServer((socket) => socket.end());
   deaf.listen(0, "127.0.0.1");

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 
 struct Words;
 
-/// The text of one attempt of the model, as far as it has arrived.
+/// The text of one attempt by the model that has arrived so far.
 #[derive(Default)]
 struct Reply {
     attempt: u32,
@@ -42,7 +42,7 @@ impl Guest for Words {
         })
     }
 
-    /// Each piece of a reply comes here before anybody sees it.
+    /// Called with each piece of a reply before the user, the session or another listener sees it.
     fn stream_text(delta: Delta) -> Result<Verdict, Error> {
         let is_unfinished = REPLY.with_borrow_mut(|reply| {
             if reply.attempt != delta.attempt {
