@@ -315,7 +315,7 @@ fn a_tape_gets_no_more_of_the_machine_than_a_session() {
     let tape = record(&world, "thread");
     for change in [|limits: &mut Limits| limits.fuel = u64::MAX, |limits: &mut Limits| limits.stack_bytes = 0] {
         let other = rewrite(&tape, |_| (), |opening| change(&mut opening.options.limits));
-        let words = ["limits are not those of a session", "[invalid_request]"];
+        let words = ["has limits that no session has", "[invalid_request]"];
         replay(&other, &["--isolation", "thread"]).failed(1, &words);
     }
 }
@@ -326,7 +326,7 @@ fn a_file_that_is_there_is_not_written_over() {
     let tape = world.write("taken.tape", "mine");
     let model = world.script(&[&["ok"]]);
     let args = ["-p", "x", "--model", &model, "--tape", tape.to_str().expect("text")];
-    world.pi(&args).failed(1, &["taken.tape cannot be written", "there is a file already"]);
+    world.pi(&args).failed(1, &["taken.tape cannot be written", "the file already exists"]);
     assert_eq!(world.read("taken.tape"), "mine");
 }
 

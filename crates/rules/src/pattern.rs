@@ -337,7 +337,7 @@ fn instead_of_group(source: &str, group: &str) -> String {
     let is_flags = !inner.is_empty() && inner.chars().all(|flag| "imsuv".contains(flag));
     let help = match group.chars().next() {
         _ if is_flags && source.starts_with("(?") => return format!("write `flags: {inner}` instead of `(?{inner})`"),
-        _ if is_flags => return format!("flags stand at the very start of a condition: `(?{inner})...`"),
+        _ if is_flags => return format!("put flags at the very start of a condition: `(?{inner})...`"),
         Some('>') => "JavaScript has no atomic groups: write `(?:...)`",
         Some('|') => "write `(?:...)`",
         Some('#') => "JavaScript has no comments in expressions: remove `(?#...)`",

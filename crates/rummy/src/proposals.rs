@@ -162,7 +162,7 @@ impl RunDriver<'_> {
     pub async fn resolve(&self, resolution: &Resolution, runs_command: bool) -> Result<Settled, RummyError> {
         let Some(_underway) = self.resolving.begin(resolution) else {
             return Err(RummyError::Store(format!(
-                "{}: another client resolves it; wait for run/state",
+                "{}: another client is resolving it; wait for run/state",
                 resolution.path
             )));
         };

@@ -108,7 +108,7 @@ pub fn find_plugins(environment: &Environment, more: &[PathBuf]) -> Result<Plugi
     let own = project_plugins(environment);
     let trusted = Trust::read(environment)?.covers(&environment.dirs.cwd);
     if own.is_dir() && !trusted {
-        let note = "note: this folder brings plugins of rummy; they are not loaded until you run: pi trust";
+        let note = "note: this folder has plugins of rummy; they are not loaded until you run: pi trust";
         environment.notices.show(note);
     }
     let folders = [user_plugins(environment), own].into_iter().zip([true, trusted]);

@@ -42,7 +42,7 @@ pub(crate) fn open(environment: &Environment, session_id: &str, mode: Mode, time
     let file = FileSink::new(files, path.clone());
     // A ledger in a folder that extensions can be granted to write proves nothing.
     let inside = mode == Mode::Strict && folder.starts_with(&environment.dirs.cwd);
-    let resumed = if inside { Err(io::Error::other("its folder lies in the project")) } else { file.resume() };
+    let resumed = if inside { Err(io::Error::other("its folder is in the project")) } else { file.resume() };
     let (sink, resumed): (Arc<dyn LedgerSink>, _) = match resumed {
         Ok(resumed) => (
             Arc::new(WarningSink { sink: file, path, notices: notices.clone(), warned: AtomicBool::new(false) }),
@@ -83,7 +83,7 @@ fn name_of(session_id: &str) -> String {
 pub(crate) fn write_aside(ledger: &Ledger) {
     let writer = ledger.writer();
     if std::thread::Builder::new().name("ledger".to_owned()).spawn(move || writer.run()).is_err() {
-        tracing::warn!("no thread for the ledger");
+        tracing::warn!("cannot start the ledger's thread");
     }
 }
 

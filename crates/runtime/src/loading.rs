@@ -65,7 +65,7 @@ pub(crate) fn discover(environment: &Environment, config: &SessionConfig) -> Res
     if discovery.untrusted {
         environment
             .notices
-            .show("note: this folder brings extensions of its own; they are not loaded until you run: pi trust");
+            .show("note: this folder has its own extensions; they are not loaded until you run: pi trust");
     }
     Ok(discovery)
 }

@@ -171,7 +171,8 @@ impl McpSession {
         if waits {
             for name in self.servers.settled().await {
                 let notices = &loader.environment.notices;
-                notices.warn(format!("MCP server {name} has not answered yet; its tools come when it does"));
+                notices
+                    .warn(format!("MCP server {name} has not answered yet; its tools become available when it does"));
             }
         }
     }

@@ -205,7 +205,7 @@ fn folder_beside_cache(environment: &Environment, cache: Option<&Cache>) -> Resu
     let beside = cache.and_then(|cache| cache.dir().parent()).unwrap_or(&environment.temp);
     std::fs::create_dir_all(beside)
         .and_then(|()| OwnTemporary::new_in(beside, "pijs-words"))
-        .map_err(|error| UserError::failed(format!("no folder in {}: {error}", beside.display())))
+        .map_err(|error| UserError::failed(format!("cannot create a folder in {}: {error}", beside.display())))
 }
 
 /// Returns the folder of pi's documentation, unpacked from the package of the texts.

@@ -116,7 +116,7 @@ impl Supplier {
     async fn unpacked(&self, packages: &[PinnedPackage]) -> Result<OwnTemporary> {
         let failed = |place: &Path| {
             let place = place.display().to_string();
-            move |error| UserError::failed(format!("no folder can be made in {place}: {error}"))
+            move |error| UserError::failed(format!("cannot create a folder in {place}: {error}"))
         };
         // Programs of extensions cannot write beside the cache, but may in the folder for temporary files.
         let place = match self.kept().and_then(|kept| Some(kept.parent()?.to_owned())) {
@@ -213,7 +213,7 @@ async fn unpack(
             unpacked = &mut unpacking => return unpacked,
             () = tokio::time::sleep(PROGRESS) => {
                 let here = absent.iter().filter(|package| depot.holds(package)).count();
-                notices.show(&format!("still fetching {}: {here} of {all} package{plural} here", named(absent)));
+                notices.show(&format!("still fetching {}: {here} of {all} package{plural} fetched", named(absent)));
             }
         }
     }

@@ -121,7 +121,7 @@ fn create(path: &Path) -> io::Result<File> {
     }
     let file = options.open(path)?;
     match file.metadata()?.is_file() {
-        true => Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file already")),
+        true => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file already exists")),
         false => Ok(file),
     }
 }

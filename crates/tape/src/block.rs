@@ -104,7 +104,7 @@ pub(crate) fn read_head(input: &mut impl Read, next: u64) -> Result<Option<Head>
     let fits = is_begin(&head[..read.min(4)], &SKIPPABLE.to_le_bytes())
         && (read < 8 || is_begin(&head[8..read.min(16)], MARK));
     if !fits {
-        return Err(bad(if next == 1 { TapeFault::NoTape } else { TapeFault::Block("a block does not begin as one") }));
+        return Err(bad(if next == 1 { TapeFault::NoTape } else { TapeFault::Block("a block has no valid head") }));
     }
     match read {
         0 if next == 1 => return Err(bad(TapeFault::NoTape)),
@@ -120,7 +120,7 @@ pub(crate) fn read_head(input: &mut impl Read, next: u64) -> Result<Option<Head>
     let digest = head[HEAD - DIGEST..].try_into().expect("a digest");
     let head = Head { first, records: word(28), lines: word(32), body: word(36), digest };
     if word(4) as usize != FIELDS + DIGEST || first != next || head.records == 0 {
-        return Err(bad(TapeFault::Block("a head contradicts itself")));
+        return Err(bad(TapeFault::Block("the head of a block is inconsistent")));
     }
     if head.lines as usize > MAX_BYTES || head.body as usize > MAX_BYTES {
         return Err(bad(TapeFault::TooLarge { what: "a block", most: MAX_BYTES }));
@@ -149,7 +149,7 @@ impl Head {
         let mut decoder = zstd::stream::read::Decoder::with_buffer(body.as_slice()).map_err(damaged)?.single_frame();
         decoder.by_ref().take(u64::from(self.lines) + 1).read_to_end(&mut lines).map_err(damaged)?;
         if lines.len() != self.lines as usize {
-            return Err(bad(TapeFault::Block("a block is not as long as its head says")));
+            return Err(bad(TapeFault::Block("the length of a block does not match its head")));
         }
         *chain = digest;
         Ok(lines)

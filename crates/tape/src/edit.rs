@@ -113,7 +113,7 @@ pub fn redact<R: Read, W: Write>(mut tape: TapeReader<R>, substitutes: Substitut
             for set in &mut opening.modules {
                 let Some(blob) = set.source.clone() else { continue };
                 if !written.contains_key(blob.as_str()) {
-                    let absent = || ModuleError::Sources("they are not on it".to_owned());
+                    let absent = || ModuleError::Sources("they are missing".to_owned());
                     let recorded = tape.blob(&blob).ok_or_else(absent)?.to_vec();
                     let mut changed = set.clone();
                     let sources = modules::without_secrets(recorded, &mut changed, |text| out.without_secrets(text))?;

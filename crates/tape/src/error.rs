@@ -51,7 +51,7 @@ impl TapeError {
     /// Returns the next step for the user.
     pub fn help(&self) -> &'static str {
         match self.what {
-            TapeFault::Io(_) => "see whether the file can be read",
+            TapeFault::Io(_) => "check that the file can be read",
             TapeFault::NoTape => "a tape is what `pi --tape FILE` writes",
             TapeFault::Version { .. } => "replay it with the version of pi that recorded it",
             TapeFault::Cut => "what was recorded before it can be replayed",
@@ -81,10 +81,10 @@ impl fmt::Display for TapeError {
             TapeFault::TooLarge { what, most } => {
                 write!(f, "record {record} of the tape: {what} of more than {most} bytes")
             }
-            TapeFault::Json(error) => write!(f, "record {record} of the tape is none: {error}"),
+            TapeFault::Json(error) => write!(f, "record {record} of the tape is invalid: {error}"),
             TapeFault::Attachment(error) => write!(f, "record {record} of the tape: an attachment: {error}"),
             TapeFault::Digest => {
-                write!(f, "record {record} of the tape: its digest is not that of the turns before it")
+                write!(f, "record {record} of the tape: its digest does not match the turns before it")
             }
             TapeFault::Order(what) => write!(f, "record {record} of the tape: {what}"),
         }

@@ -251,7 +251,7 @@ impl<R: Read> TapeReader<R> {
         }
         let is_new = matches!(record.event, Event::Open(_));
         if is_new == self.digests.contains_key(&record.realm) || record.realm.0 == 0 {
-            let what = if is_new { "a realm is opened twice" } else { "a realm that was not opened" };
+            let what = if is_new { "its realm was already opened" } else { "its realm was not opened" };
             return bad(TapeFault::Order(what));
         }
         if self.digests.len() >= MAX_REALMS {

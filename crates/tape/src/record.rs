@@ -299,7 +299,7 @@ pub(crate) fn decode(text: &[u8], number: u64, blob: impl Fn(&str) -> Option<Vec
         }
         for (place, encoded) in places.into_iter().zip(bytes) {
             let read = |one: String| match one.starts_with(BY_DIGEST) {
-                true => blob(&one).ok_or_else(|| bad(TapeFault::Attachment(format!("the payload {one} is not there")))),
+                true => blob(&one).ok_or_else(|| bad(TapeFault::Attachment(format!("the payload {one} is missing")))),
                 false => BASE64.decode(one).map_err(|error| bad(TapeFault::Attachment(error.to_string()))),
             };
             *place = encoded.into_iter().map(read).collect::<Result<_, _>>()?;

@@ -113,7 +113,7 @@ impl fmt::Display for ReplayError {
                 write!(f, "this tape was recorded by another build: {}", differences.join("; "))
             }
             Self::Modules(error) => error.fmt(f),
-            Self::Limits => f.write_str("a realm's limits are not those of a session"),
+            Self::Limits => f.write_str("a realm of the tape has limits that no session has"),
             Self::Open(error) => write!(f, "a realm of the tape cannot be opened: {error}"),
         }
     }
@@ -163,7 +163,7 @@ pub(crate) fn modules_of<R: Read>(
         }
         let (modules, here) = match &set.source {
             Some(blob) => {
-                let blob = tape.blob(blob).ok_or_else(|| ModuleError::Sources("they are not on it".to_owned()))?;
+                let blob = tape.blob(blob).ok_or_else(|| ModuleError::Sources("they are missing".to_owned()))?;
                 compile_sources(&blob)?
             }
             None => {

@@ -133,10 +133,10 @@ impl Words {
         let words: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         let own = |tool: &Builtin| words.tools.contains_key(tool.name());
         if let Some(absent) = Builtin::ALL.iter().find(|tool| !own(tool)) {
-            return Err(format!("nothing is said of the tool {}", absent.name()));
+            return Err(format!("the texts have no entry for the tool {}", absent.name()));
         }
         if words.deciding.len() > MAX_DECIDING {
-            return Err(format!("{} tools decide on rules", words.deciding.len()));
+            return Err(format!("{} tools select rules; the limit is {MAX_DECIDING}", words.deciding.len()));
         }
         let absent = (0..1_usize << words.deciding.len())
             .map(|choice| words.chosen(|at| choice >> at & 1 == 1))
@@ -189,7 +189,7 @@ mod tests {
     fn incomplete_texts_are_refused() {
         assert_eq!(changed(|_| {}).unwrap(), *Words::own());
         let error = changed(|words| drop(words["tools"].as_object_mut().unwrap().remove("ls"))).unwrap_err();
-        assert_eq!(error, "nothing is said of the tool ls");
+        assert_eq!(error, "the texts have no entry for the tool ls");
         let error = changed(|words| words["deciding"] = json!(["bash"])).unwrap_err();
         assert_eq!(error, "no rules for [bash]");
     }

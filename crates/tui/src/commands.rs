@@ -166,7 +166,7 @@ impl UserCommands {
         let mut lines: Vec<String> = registered.iter().map(|(owner, _)| format!("extension: {}", owner.path)).collect();
         lines.extend(self.session.agent.resource_files().iter().map(|(kind, path)| format!("{kind}: {path}")));
         self.inform(&if lines.is_empty() {
-            "no extensions and resources are loaded".to_owned()
+            "no extensions or resources are loaded".to_owned()
         } else {
             lines.join("\n")
         });
@@ -469,7 +469,7 @@ impl UserCommands {
             Err(error) => self.fail(&error.to_string()),
             Ok(Some(text)) => {
                 self.screen.copy(&text);
-                self.inform("the last reply is on the clipboard, if the terminal has one");
+                self.inform("the last reply is on the clipboard, if the terminal supports it");
             }
             Ok(None) => self.fail("there is no reply to copy yet"),
         }

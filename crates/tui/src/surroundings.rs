@@ -104,7 +104,7 @@ pub(super) fn import(file: &Path, folder: &Path) -> std::io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    Err(std::io::Error::other("too many files have its name"))
+    Err(std::io::Error::other("too many files with this name exist"))
 }
 
 #[cfg(test)]

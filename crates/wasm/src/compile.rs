@@ -154,7 +154,7 @@ fn encode(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     if !has_world {
         return Err(Refusal {
             kind: RefusalKind::World,
-            message: "a core module that does not say which world it is for".to_owned(),
+            message: "a core module without a description of its world".to_owned(),
             help: "build it with wit-bindgen against schema/wit/extension.wit, or turn it into a component".to_owned(),
         });
     }
@@ -209,7 +209,7 @@ fn check_imports(imports: &BTreeMap<String, Vec<String>>) -> Result<(), Refusal>
         } else {
             (
                 RefusalKind::World,
-                "an extension imports pi:extension and WASI 0.2 only; is it a component for another host?",
+                "an extension can import only pi:extension and WASI 0.2; is it a component for another host?",
             )
         };
         let message = format!("it imports `{name}`, which is not provided");

@@ -115,7 +115,7 @@ impl State {
     /// Executes a call, and applies the time and the state in its reply.
     pub(crate) fn answer_now(&mut self, call: HostCall) -> Result<HostResult, HostcallError> {
         let Some(reply) = self.host.call(call) else {
-            return Err(HostcallError::invalid("too_early", "a component calls its host in a turn only"));
+            return Err(HostcallError::invalid("too_early", "a component can call its host only during a turn"));
         };
         self.wasi.clock.set(reply.now);
         if let Some(delta) = reply.state {

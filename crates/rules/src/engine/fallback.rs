@@ -58,7 +58,7 @@ impl fmt::Display for GiveUp {
             Self::Slow => "it needs backtracking and the text is long, so it is tested less often and may fire late",
             Self::Unsupported => "the engine rejects it, so it never matches",
             Self::NoAutomaton => "it is too large for the automaton and is tested by backtracking, so it may fire late",
-            Self::States => "it needs too many states of the automaton, and is not tested any more",
+            Self::States => "it needs too many states of the automaton, and is no longer tested",
         })
     }
 }

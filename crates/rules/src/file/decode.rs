@@ -425,7 +425,8 @@ impl<'a> Decoder<'a> {
             let number = rule.conditions.len() + 1;
             self.escaped_by_yaml(&item, number, &entry.key);
             if matches!(item.value.node, Node::Scalar { style: Style::Block, .. }) && item.text.contains('\n') {
-                let message = format!("{} {number} has line breaks, and matches only a text with the same", entry.key);
+                let message =
+                    format!("{} {number} has line breaks, and matches only text with the same line breaks", entry.key);
                 let help = "write one pattern in each item of a list (`- 'PATTERN'`), or `>-` to join lines by spaces";
                 self.report_at(item.value, 0, 1, Severity::Warning, message, help);
             }

@@ -117,7 +117,7 @@ impl Drop for Handshake {
     }
 }
 
-const TOO_MANY_CLIENTS: &str = "this server has as many clients as it takes: close one of them";
+const TOO_MANY_CLIENTS: &str = "this server has reached its limit of clients; close one of them";
 
 fn refusal(status: StatusCode, why: &str) -> ErrorResponse {
     let mut refusal = ErrorResponse::new(Some(why.to_owned()));
@@ -138,7 +138,7 @@ fn may_connect(request: &Request, token: &str) -> Result<(), &'static str> {
     let bearer = header("authorization").and_then(|value| value.strip_prefix("Bearer "));
     let is_right = given.next().or(bearer).is_some_and(|given| is_equal(given.as_bytes(), token.as_bytes()));
     if !is_right && guard!(RummyToken) {
-        return Err("the token is missing or wrong: it stands in the address that pi rummy serve prints");
+        return Err("the token is missing or wrong; it is part of the address that pi rummy serve prints");
     }
     Ok(())
 }

@@ -259,8 +259,8 @@ pub(super) fn host(
     if let Some(observer) = &interface.observer {
         host = host.observer(Rc::clone(observer));
     }
-    let watchdog =
-        WatchThread::start().map_err(|error| UserError::failed(format!("no thread to watch verdicts: {error}")))?;
+    let watchdog = WatchThread::start()
+        .map_err(|error| UserError::failed(format!("cannot start the thread that watches verdicts: {error}")))?;
     let source_excerpts = boundary.source_excerpts.clone();
     let host = host
         .source_excerpts(source_excerpts)

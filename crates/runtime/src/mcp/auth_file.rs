@@ -42,7 +42,7 @@ impl McpAuthFile {
         let bytes = bytes.filter(|bytes| !bytes.iter().all(u8::is_ascii_whitespace));
         // The parse error may quote a secret, so it is not shown.
         bytes.map_or(Ok(Map::new()), |bytes| {
-            serde_json::from_slice(&bytes).map_err(|_| self.failed("it is no JSON object"))
+            serde_json::from_slice(&bytes).map_err(|_| self.failed("it is not a JSON object"))
         })
     }
 
@@ -50,7 +50,7 @@ impl McpAuthFile {
     pub(super) fn read(&self, key: &str) -> Result<Option<SignIn>> {
         let entry = self.entries()?.shift_remove(key);
         entry
-            .map(|entry| serde_json::from_value(entry).map_err(|_| self.failed("an entry has another form")))
+            .map(|entry| serde_json::from_value(entry).map_err(|_| self.failed("an entry has an unexpected format")))
             .transpose()
     }
 

@@ -67,7 +67,7 @@ impl McpTools {
             let plain: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();
             match self.system.keep(format!("pi-mcp-{plain}"), whole.into_bytes()).await {
                 Ok(path) => answer.name_file(&path.display().to_string()),
-                Err(error) => answer.name_file(&format!("not kept, {error}")),
+                Err(error) => answer.name_file(&format!("not stored: {error}")),
             }
         }
         if answer.is_error {
@@ -351,15 +351,15 @@ fn search_tool(statuses: &[Status]) -> ExtensionTool {
         ),
         parameters: json!({"type": "object", "properties": {
             "query": {"type": "string", "description": "What the tool should do"},
-            "limit": {"type": "integer", "description": "Most tools to find", "minimum": 1, "maximum": MAX_FOUND},
+            "limit": {"type": "integer", "description": "Maximum number of tools to find", "minimum": 1, "maximum": MAX_FOUND},
         }, "required": ["query"]}),
         ..plain_tool(SEARCH)
     }
 }
 
 fn resource_tool(name: &str) -> ExtensionTool {
-    let server = json!({"type": "string", "description": "The server; all servers without it"});
-    let cursor = json!({"type": "string", "description": "nextCursor of the page before, with server"});
+    let server = json!({"type": "string", "description": "Name of the server; all servers if omitted"});
+    let cursor = json!({"type": "string", "description": "nextCursor of the previous page; requires `server`"});
     let (description, parameters) = match name {
         "read_mcp_resource" => (
             "Reads a resource of an MCP server",

@@ -106,7 +106,7 @@ impl RuleSet {
         }
         if let Some(folder) = &self.untrusted {
             let folder = folder.display();
-            notices.warn(format!("the rules in {folder} are left out; `pi trust` lets this folder's own rules count"));
+            notices.warn(format!("the rules in {folder} are left out; `pi trust` enables this folder's own rules"));
         }
         if self.is_asked_for && self.files.is_empty() && errors.is_empty() && self.untrusted.is_none() {
             notices.warn(self.nothing_found());

@@ -56,7 +56,7 @@ impl fmt::Display for LabError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Replay(error) => error.fmt(f),
-            Self::Empty => f.write_str("no extension of the tape has done anything"),
+            Self::Empty => f.write_str("no extension on the tape has received an input"),
         }
     }
 }

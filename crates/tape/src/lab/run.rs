@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
             return fail(format!("it throws an unhandled error: {error}"));
         }
         if made.unanswered > usual.unanswered && !made.dropped {
-            return fail(format!("{} of its answers never come", made.unanswered - usual.unanswered));
+            return fail(format!("{} of its requests are never answered", made.unanswered - usual.unanswered));
         }
         if had_faults {
             return Ok(());
