@@ -296,7 +296,8 @@ impl Host {
         }
     }
 
-    /// Loads for a session, with retries: a worker may die of another cause than its extension (the system was short of memory).
+    /// Loads a package for a session, with retries: a worker may die for a reason unrelated to its extension, such as a shortage of
+    /// memory.
     async fn load_persistently(&self, slot: &Rc<Slot>, first: FirstLoad) -> Result<Vec<EntryReport>, LoadError> {
         self.take_turn(slot);
         let mut first = Some(first);

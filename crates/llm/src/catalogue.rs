@@ -86,7 +86,7 @@ pub fn models(provider: &str) -> Vec<Model> {
 /// Returns a model.
 pub fn find(provider: &str, id: &str) -> Option<Model> {
     let section = section(provider)?;
-    // The id as it is escaped in JSON.
+    // The id in JSON form.
     let begins = format!("{{\"id\":{},", Value::String(id.to_owned()));
     section.lines.lines().find(|line| line.starts_with(&begins)).map(|line| section.provider.model(line))
 }

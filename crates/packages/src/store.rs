@@ -53,7 +53,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Creates an empty folder in another one.
+    /// Creates an empty folder in `within`.
     pub(crate) fn make(disk: &Disk, within: &Path, label: &str) -> Result<Self> {
         let failed = |error| PackageError::io("create a folder in it", within, error);
         let path = disk.temporary_in(within, label).map_err(failed)?;

@@ -231,7 +231,7 @@ super::guards! {
     ExecView = "exec.view",
     /// Confines writes of programs to the project and the temporary folder in strict mode.
     ExecWritable = "exec.writable",
-    /// Leaves folders that extensions may write out of the search path.
+    /// Removes folders that extensions may write from the search path.
     ExecWrittenPath = "exec.written-path",
     /// Refuses to export a session through a link.
     ExportLink = "export.link",
