@@ -1,9 +1,9 @@
 // Times a reply that breaks no rule, for the comparison with `replies.rs` beside this file; `cargo xtask bench` runs it.
 //
-//   node replies.mjs WORK.json SECONDS        plain expressions: each is tested on all text so far, as a handler of an extension does
+//   node replies.mjs WORK.json SECONDS        plain expressions: each is tested on all text so far, as an extension does
 //   bun replies.mjs WORK.json SECONDS OMP     oh-my-pi's TtsrManager of the installation in the folder OMP
 //
-// It stops after SECONDS, and prints how much of the reply it has read by then.
+// Stops after SECONDS, and prints the fraction of the reply that was read.
 
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -36,8 +36,8 @@ function plain() {
   };
 }
 
-// The addon of oh-my-pi is for other things than regular expressions, and refuses to load beside another version: each of its
-// functions is one that throws.
+// The native addon of oh-my-pi is not needed for regular expressions, and refuses to load with another version. So each of its
+// functions is replaced by one that throws.
 async function ohMyPi(folder) {
   const natives = dirname(Bun.resolveSync("@oh-my-pi/pi-natives", folder));
   const declared = readFileSync(join(natives, "index.d.ts"), "utf8");

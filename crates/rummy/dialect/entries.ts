@@ -1,13 +1,13 @@
 /**
- * `Entries`: the entry store as plugins see it. Each method is one call to the host, which keeps the store.
+ * `Entries`: the entry store for plugins. Each method is one call to the host, which owns the store.
  *
- * A store is bound to a ticket, the name of the delivery on whose behalf it writes. The host knows the highest writer that a
- * ticket stands for, so a `writer` that a caller names can only lower it.
+ * A store is bound to a ticket, which identifies the delivery that it writes for. The host knows the highest writer that a
+ * ticket allows, so a `writer` that a caller passes can only lower it.
  */
 
 import { type Change, entries as callEntries, statement } from "rummy:host";
 
-/** A refusal of the store as plugins test for it: `PermissionError` and its kin, with the outcome of an entry that ends so. */
+/** A refusal of the store, which plugins recognise by name (`PermissionError`, ...), with the outcome for the entry. */
 export class Refusal extends Error {
   readonly status: number;
   readonly outcome: string;
@@ -21,7 +21,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Waits for a call of the store; what the store refuses is thrown as a `Refusal`. */
+/** Waits for a call of the store. A refusal of the store is thrown as a `Refusal`. */
 async function asked<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;
@@ -31,18 +31,18 @@ async function asked<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
-/** Called for each change that the store reports. */
+/** Callback for each change that the store reports. */
 export type OnChanged = (change: Change) => void;
 
 export type EntryStore = Entries & Record<string, (...args: any[]) => Promise<any>>;
 
 export class Entries {
-  /** The scheme of a path; `null` for a file. */
+  /** Returns the scheme of a path; `null` for a file. */
   static scheme(path: string): string | null {
     return /^([a-z][a-z0-9+.-]*):\/\//i.exec(path)?.[1]!.toLowerCase() ?? null;
   }
 
-  /** A path with its scheme in lower case and each segment encoded once. */
+  /** Returns a path with its scheme in lower case and each segment encoded once. */
   static normalizePath(path: string): string {
     const scheme = Entries.scheme(path);
     if (scheme === null) return path;
@@ -50,12 +50,12 @@ export class Entries {
     return `${scheme}://${segments.map((segment) => encodeURIComponent(decoded(segment))).join("/")}`;
   }
 
-  /** The tool whose action a path records: `log://turn_3/set/...` is one of `set`. */
+  /** Returns the tool whose action a path records: `set` for `log://turn_3/set/...`. */
   static toolFromPath(path: string): string | null {
     return /^log:\/\/turn_\d+\/([^/]+)/.exec(path)?.[1] ?? Entries.scheme(path);
   }
 
-  /** Whether a path has a scheme that only the system writes. */
+  /** Returns whether a path has a scheme that only the system can write. */
   static isSystemPath(path: string): boolean {
     return SYSTEM.has(Entries.scheme(path) ?? "");
   }
@@ -71,10 +71,10 @@ function decoded(segment: string): string {
   }
 }
 
-/** Members that the languages looks for on its own, and that are no methods of a store. */
+/** Members that JavaScript itself looks up, and that are not methods of a store. */
 const NO_METHODS = new Set<PropertyKey>(["then", "toJSON", "constructor"]);
 
-/** Makes the store of one ticket; without one it is a plugin's own. */
+/** Creates the store for a ticket; without a ticket, its calls are the plugin's own. */
 export function storeOf(onChanged: OnChanged, ticket?: string): EntryStore {
   return new Proxy(new Entries(), {
     get(target, name) {
@@ -88,7 +88,7 @@ export function storeOf(onChanged: OnChanged, ticket?: string): EntryStore {
   }) as EntryStore;
 }
 
-/** Returns what crosses to the host: no functions, and sets as lists. */
+/** Converts an argument for the host: removes functions, and converts sets to lists. */
 function argument(value: any): unknown {
   if (value instanceof Set) return [...value];
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value ?? null;

@@ -1,4 +1,4 @@
-/** The part of the web's globals that the dialect uses, which `pi:web` defines. */
+/** The web globals that the dialect uses, which `pi:web` defines. */
 declare const console: Record<"error" | "warn" | "log", (...values: unknown[]) => void>;
 declare function setTimeout(callback: () => void, ms: number): number;
 declare function clearTimeout(timer: number | undefined): void;

@@ -1,32 +1,32 @@
 /**
  * The rummy dialect in a realm: one hook tree, one tool registry and all plugins of a session.
  *
- * The module that `stage.rs` writes calls `dialect(options, sources)` and exports what it returns as the factory that the realm's
- * runtime calls. The factory registers the command `rummy`, whose handler takes the deliveries of the host:
+ * The module that `stage.rs` writes calls `dialect(options, sources)` and exports the result as the factory that the realm's
+ * runtime calls. The factory registers the command `rummy`, whose handler receives the deliveries of the host:
  *
  * | op | members | value |
  * |---|---|---|
- * | `plugins` | | what was loaded, tools, subscribers by hook |
- * | `init` | | the schemes that the store has to know |
- * | `open` | `ref, facts, ticket` | makes a `rummy`; again for one that is open: takes over the facts |
- * | `close` | `ref` | fires its signal and forgets it, with the objects that were shared in it |
+ * | `plugins` | | loaded plugins, tools, subscribers by hook |
+ * | `init` | | the schemes for the store |
+ * | `open` | `ref, facts, ticket` | creates a `rummy`, or updates the facts of an open one |
+ * | `close` | `ref` | aborts its signal, and releases it with the objects that were shared in it |
  * | `emit` | `hook, args` | |
  * | `filter` | `hook, value, args` | the value |
- * | `call` | `path, args` | what the function returns that a plugin put there; `absent` is set where none did |
- * | `dispatch` | `scheme, entry, rummy` | `entry`, `stopped`, and `refused` where the store refused the handler |
+ * | `call` | `path, args` | the result of the function that a plugin assigned; `absent` is set if there is none |
+ * | `dispatch` | `scheme, entry, rummy` | `entry`, `stopped`, and `refused` if the store refused the handler |
  * | `view` | `rows` | a pair of views for each row |
  * | `toolset` | `mode, flags` | names |
- * | `rpc` | `method, params, context` | its result |
+ * | `rpc` | `method, params, context` | the method's result |
  * | `discover` | | methods and notifications |
- * | `foreign` | `tools, schemes, events, docs` | what plugins in other realms have: tools, handlers, subscribers, documentation |
+ * | `foreign` | `tools, schemes, events, docs` | tools, handlers, subscribers and documentation of plugins in other realms |
  *
- * Arguments name objects of the realm: `{"$rummy": ref}`, `{"$shared": id, "value": ...}` (one object for one id, whoever is
- * handed it), `{"$set": [...]}`, `{"$db": true}`, `{"$entries": ticket}`. A request brings the `changes` that the host made;
- * each answer is `{value, faults, told}`, where `told` has what plugins say to clients.
+ * Arguments refer to objects of the realm: `{"$rummy": ref}`, `{"$shared": id, "value": ...}` (the same object for each
+ * receiver of an id), `{"$set": [...]}`, `{"$db": true}`, `{"$entries": ticket}`. A request contains the `changes` of the host.
+ * Each answer is `{value, faults, told}`, where `told` has the notifications of plugins to clients.
  *
- * Plugins of other packages have realms of their own, each with its own dialect. Then `emit`, `filter` and `dispatch` take
- * `from` and `to`, the priorities of one realm's turn; an answer has `order`, what there is to call, when that changed, and
- * `emitted`, the events that plugins emitted and that other realms subscribe to.
+ * Each plugin of another package has a separate realm with its own dialect. Then `emit`, `filter` and `dispatch` have `from` and
+ * `to`, the priorities to call in this realm. An answer has `order`, the callable functions, if these changed, and `emitted`,
+ * the events that plugins emitted and that other realms subscribe to.
  */
 
 import type { Change } from "rummy:host";
@@ -40,13 +40,13 @@ import { RummyContext, type TurnFacts } from "./rummy_context.ts";
 
 export interface Options {
   profile: string;
-  /** Lets errors of subscribers through, as rummy does. */
+  /** Passes errors of subscribers on, like rummy. */
   faithful?: boolean;
-  /** Adds the plugins that come with the dialect. */
+  /** Adds the bundled plugins. */
   bundled?: boolean;
-  /** Names of plugins in realms of their own, which stand for bundled ones of the same name. */
+  /** Names of plugins in other realms, which replace bundled ones of the same name. */
   taken?: string[];
-  /** The command that takes deliveries. */
+  /** Name of the command that receives deliveries. */
   command?: string;
   /** Set when there are other realms. */
   isOneOfSeveral?: boolean;
@@ -86,13 +86,13 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
   toolDocs.filter = async (docs: object, ...args: unknown[]) => ({ ...(await registry.applyFilters("instructions.toolDocs", docs, ...args)), ...foreign.docs });
   const contexts = new Map<string, RummyContext>();
   const shared = new Map<string, any>();
-  /** Changes are told in order, each after the one before it; nobody waits for them. */
+  /** Notifications of changes, which are sent in order. They are not awaited. */
   let telling: Promise<void> = Promise.resolve();
   const changed = (change: Change) => {
     telling = telling.then(() => registry.emitBand("entry.changed", {}, [change])).catch(() => {});
   };
 
-  /** Turns what the host wrote down into objects of the realm. */
+  /** Converts the host's references to objects of the realm. */
   function revive(value: any): any {
     if (value === null || typeof value !== "object") return value;
     if (Array.isArray(value)) return value.map(revive);
@@ -111,11 +111,11 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
       shared.set(id, made);
       return made;
     }
-    // The host's later word on a member counts; what plugins added stays.
+    // The host's members replace earlier values; members that plugins added are kept.
     return value === undefined ? known : Object.assign(known, revive(value));
   }
 
-  /** Returns what crosses to the host: objects of the realm as what they were named by. */
+  /** Converts a value for the host: objects of the realm become references. */
   function outgoing(value: any, above: object[] = []): any {
     if (value === null || typeof value !== "object") return typeof value === "function" ? undefined : value;
     if (value instanceof RummyContext || value === db || value === hooks || value instanceof Entries || above.includes(value)) return undefined;
@@ -131,7 +131,7 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
     const shown: [string, string][] = [];
     for (const row of rows) {
       const named = row.scheme ?? "file";
-      // A tool without views of its own leaves its log entries as they are.
+      // Log entries of a tool without views are shown unchanged.
       const scheme = hooks.tools.hasView(named) || !String(row.path).startsWith("log://") ? named : "log";
       const at = (level: string) => registry.guarded(named, `view ${level}`, "", () =>
         hooks.tools.view(scheme, { ...row, [profile.viewMember]: level }));
@@ -161,7 +161,7 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
     emit: async ({ hook, args = [], ...band }) => {
       const revived = revive(args);
       await registry.emitBand(hook, band as Band, revived);
-      // One realm passes on what the host says.
+      // Only one realm forwards the host's notifications.
       if (options.command === undefined) tell(hook, revived[0]);
     },
     filter: ({ hook, value, args = [], ...band }) => registry.filterBand(hook, band as Band, revive(value), revive(args)),
@@ -177,7 +177,7 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
         const stopped = await hooks.tools.dispatchBand(scheme, band as Band, revived, revive(rummy));
         return { entry: revived, stopped };
       } catch (error) {
-        // A handler that may not is no handler that crashed.
+        // A refused handler has not crashed.
         if (!(error instanceof Refusal)) throw error;
         return { entry: revived, stopped: true, refused: { outcome: error.outcome, message: error.message } };
       }
@@ -211,7 +211,7 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
     if (foreign.events.has(hook)) emitted.push({ hook, args: args.map((arg) => outgoing(arg) ?? null) });
   };
 
-  /** The parts that there are to call, for a host that calls several realms in one order. */
+  /** Returns the callable functions, for a host that calls several realms in a single order. */
   const order = (): object => {
     const { names, advertisedNames } = hooks.tools;
     const isOwn = (name: string) => !foreign.tools.has(name);
@@ -247,7 +247,7 @@ export function dialect(options: Options, sources: readonly Source[]): (api: Api
 
 const ABSENT = Symbol("absent");
 
-/** The functions in the hook tree, by dotted name: three levels, as deep as hooks are. */
+/** Returns the dotted names of the functions in the hook tree, three levels deep like the hooks. */
 function functionsOf(tree: any, above = "", level = 0): string[] {
   if (tree === null || typeof tree !== "object" || level > 3 || Object.getPrototypeOf(tree) !== Object.prototype) return [];
   return Object.entries(tree).flatMap(([name, member]) =>

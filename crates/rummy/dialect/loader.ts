@@ -1,8 +1,8 @@
 /**
- * Loads plugins: all are imported first, then constructed one after the other in the order of discovery.
+ * Loads plugins: all are imported first, then constructed one after another in the order of discovery.
  *
- * A plugin that cannot be imported or constructed is passed over with a warning. A module whose default export is no class and
- * has no static `register` is no plugin.
+ * A plugin that cannot be imported or constructed is skipped with a warning. A module whose default export is neither a class
+ * nor has a static `register` is not a plugin.
  */
 
 import { type HookRegistry, messageOf } from "./hook_registry.ts";
@@ -10,14 +10,14 @@ import type { Hooks } from "./hooks.ts";
 import { PluginContext } from "./plugin_context.ts";
 import type { Profile, Scheme } from "./profile.ts";
 
-/** A plugin that was found. */
+/** A discovered plugin. */
 export interface Source {
   name: string;
   path: string;
   load(): Promise<{ default?: any }>;
 }
 
-/** The outcome of loading one. */
+/** The outcome of loading a plugin. */
 export interface Loaded {
   name: string;
   path: string;
@@ -95,7 +95,7 @@ export class Loader {
     }
   }
 
-  /** The schemes that the store has to know: those of the dialect, of plugins, and one for each tool of theirs without one. */
+  /** Returns the schemes for the store: of the dialect, of plugins, and one for each tool of theirs without a scheme. */
   schemes(isOwn: (tool: string) => boolean = () => true): Scheme[] {
     const all = [...this.#profile.bootstrap];
     for (const context of this.contexts.values()) all.push(...context.schemes);

@@ -1,30 +1,30 @@
 /**
- * The vocabulary of one line of rummy, as data: names of hooks and views, and which of them a plugin may subscribe to.
+ * The vocabulary of one generation of rummy: names of hooks and views, and the hooks that a plugin may subscribe to.
  *
- * `2.x` is what documents 2.0 to 2.3 describe. `0.5` has the names that the bundled plugins of that release register for.
+ * `2.x` follows the documents of 2.0 to 2.3. `0.5` has the names that the bundled plugins of that release register for.
  */
 
 export interface Profile {
   readonly name: string;
-  /** Hooks that are emitted, by dotted name. */
+  /** Dotted names of the hooks that are emitted. */
   readonly events: readonly string[];
-  /** Hooks that thread a value. */
+  /** Dotted names of the filters, which pass a value through. */
   readonly filters: readonly string[];
-  /** Objects that plugins assign functions to, by dotted name. */
+  /** Dotted names of the objects that plugins assign functions to. */
   readonly namespaces: readonly string[];
-  /** Names of the views; the first one is that of an entry which says nothing. */
+  /** Names of the views; the first is the default of an entry. */
   readonly views: readonly [string, string];
-  /** The member of an entry that names its view. */
+  /** Member of an entry that names its view. */
   readonly viewMember: string;
-  /** The fallback of an unregistered second view: a member of the attributes, or nothing. */
+  /** Attribute that replaces an unregistered second view; undefined for an empty text. */
   readonly viewFallback: string | undefined;
-  /** Whether a view of a scheme that has none is an error. */
+  /** Whether rendering a scheme without views is an error. */
   readonly missingViewThrows: boolean;
-  /** Schemes that there are before any plugin. */
+  /** Schemes that exist before any plugin is loaded. */
   readonly bootstrap: readonly Scheme[];
 }
 
-/** A scheme as the store keeps it. */
+/** A scheme, in the form that the store keeps. */
 export interface Scheme {
   name: string;
   model_visible: number;
@@ -91,7 +91,7 @@ const PROFILES: Record<string, Profile> = {
   },
 };
 
-/** Finds a profile by its name. */
+/** Returns the profile with a name. */
 export function profileOf(name: string): Profile {
   const found = Object.hasOwn(PROFILES, name) ? PROFILES[name] : undefined;
   if (!found) throw new Error(`there is no rummy profile "${name}"; there are ${Object.keys(PROFILES).join(", ")}`);

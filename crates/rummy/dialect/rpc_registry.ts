@@ -1,5 +1,5 @@
 /**
- * Methods and notifications of the client protocol. A registered tool is a method, too, unless one has its name:
+ * Methods and notifications of the client protocol. A registered tool is also a method, unless a method has its name:
  * `{run, path, body?, to?, attributes?}` dispatches it.
  */
 
@@ -43,7 +43,7 @@ export class RpcRegistry {
     this.#notifications.set(name, Object.freeze({ description }));
   }
 
-  /** Sets who runs a tool that is called as a method: `(hooks, buildRunContext, dispatchTool)`, or a function of ours. */
+  /** Sets the function that runs a tool called as a method: `(hooks, buildRunContext, dispatchTool)`, or one of the dialect. */
   setToolFallback(hooks: any, buildRunContext?: Callback, dispatchTool?: Callback): void {
     this.#fallback = typeof hooks === "function" ? hooks : async (name, params, context) => {
       const { rummy } = await buildRunContext!(hooks, context, params.run);

@@ -1,9 +1,9 @@
-/** `rummy`: what handlers and hooks of one turn get. Verbs bind run, turn and loop; `entries` binds the writer. */
+/** `rummy`: the object that handlers and hooks of a turn receive. Verbs bind run, turn and loop; `entries` binds the writer. */
 
 import type { EntryStore } from "./entries.ts";
 import type { Hooks } from "./hooks.ts";
 
-/** The facts that the host tells of a turn. */
+/** The facts of a turn that the host sends. */
 export interface TurnFacts {
   project?: any;
   projectId?: number;
@@ -26,7 +26,7 @@ export interface TurnFacts {
   [other: string]: unknown;
 }
 
-/** Verbs that write, and say as whom. */
+/** Verbs that write, and so need a writer. */
 const WRITES = new Set(["set", "rm", "cp", "mv", "update"]);
 
 export interface Node {
@@ -54,7 +54,7 @@ export class RummyContext {
       get(target, name) {
         const method = Reflect.get(target, name);
         if (typeof name !== "string" || !WRITES.has(name)) return method;
-        // A writer that the caller names counts before this one's.
+        // A writer that the caller passes takes precedence over the context's.
         return (args: object = {}) => (method as (args: object) => unknown)({ writer: writer(), ...args });
       },
     });
@@ -88,17 +88,17 @@ export class RummyContext {
   get user(): Node | undefined { return this.#child("user"); }
   get assistant(): Node | undefined { return this.#child("assistant"); }
 
-  /** Takes over what the host says anew: a system prompt, a tool set. */
+  /** Updates the facts that the host sends again: a system prompt, a tool set. */
   adopt(facts: TurnFacts): void {
     Object.assign(this.#facts, facts);
   }
 
-  /** Fires `signal`. */
+  /** Aborts `signal`. */
   end(reason?: unknown): void {
     this.#abort.abort(reason);
   }
 
-  /** Creates or replaces an entry and returns its path; without one it is made from the tags, the summary or the body. */
+  /** Creates or replaces an entry and returns its path, which is derived from tags, summary or body if it is missing. */
   async set(entry: any = {}): Promise<string> {
     const { body = "", state = "resolved", outcome = null, visibility, attributes } = entry;
     const words = attributes?.tags ?? attributes?.summary;
@@ -123,7 +123,7 @@ export class RummyContext {
     await this.#copied(from, to);
   }
 
-  /** Records what the turn comes to. */
+  /** Records the status of the turn. */
   async update(body: string, { status = 102, attributes = {} }: { status?: number; attributes?: object } = {}): Promise<any> {
     return this.#entries.update!({ ...this.#place(), body, status, attributes });
   }
@@ -185,7 +185,7 @@ export class RummyContext {
   }
 }
 
-/** A state as the store gives it: a row, or only its name. */
+/** Returns the state and outcome in a store's answer, which is a row or only the name of the state. */
 function stateOf(row: any): { state: string; outcome?: string } | null {
   return typeof row === "string" ? { state: row } : row;
 }

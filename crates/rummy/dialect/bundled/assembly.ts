@@ -1,4 +1,4 @@
-/** The view of the model: instructions, known entries, the log, unknowns, the budget and the prompt; and what it may not do. */
+/** Assembles the model's view: instructions, known entries, log, unknowns, budget and prompt. Enforces the mode of a run. */
 
 import { attributes, block, type Core, escaped, isFile, statusOf, tag } from "./shared.ts";
 
@@ -40,7 +40,7 @@ export class Log {
     core.filter("assembly.user", async (content: string, ctx: any) => {
       const last = ctx.rows.findLast((row: any) => row.category === "prompt");
       const isLogged = (row: any) => row.category === "logging" || (row.category === "prompt" && row !== last);
-      // Prompts before the last are part of what happened.
+      // All prompts except the last are part of the log.
       const logged = ctx.rows.filter(isLogged).sort((one: any, other: any) => one.source_turn - other.source_turn);
       return block(content, "log", logged.map((row: any) => shown(row, attributes(row).action ?? nameOf(row))));
     }, 100);
@@ -62,7 +62,7 @@ export class Unknown {
 export class Prompt {
   constructor(core: Core) {
     const SUMMARY = 500;
-    // The first turn of a loop begins with what the user wants.
+    // The first turn of a loop begins with the user's prompt.
     core.on("turn.started", async ({ rummy, mode, prompt, isContinuation }: any) => {
       if (isContinuation) return;
       const place = { runId: rummy.runId, turn: rummy.sequence, loopId: rummy.loopId };
@@ -107,7 +107,7 @@ export class Budget {
   }
 }
 
-/** Rejects what changes the project in a run that only asks. */
+/** Rejects commands that change the project in a run in mode `ask`. */
 export class Policy {
   constructor(core: Core) {
     core.filter("entry.recording", async (entry: any, { mode }: any) => {
@@ -121,7 +121,7 @@ export class Policy {
   }
 }
 
-/** Keeps errors that belong to no action as entries. */
+/** Records errors that belong to no action as entries. */
 export class Errors {
   constructor(core: Core) {
     core.registerScheme({ name: "error", category: "logging", writableBy: ["model", "plugin", "system"] });

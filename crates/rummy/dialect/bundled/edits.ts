@@ -1,7 +1,7 @@
 /**
- * Edits of a `<set>`, as the parser of the host gives them:
+ * Applies the edits of a `<set>`, in the form that the host's parser returns:
  *
- * | member | does |
+ * | member | effect |
  * |---|---|
  * | `operations` | marker blocks in order: `new`, `replace`, `prepend`, `append`, `delete`, `search_replace` |
  * | `blocks` | pairs of `search` and `replace`; with `sed` the first is a regular expression with `flags` |
@@ -31,7 +31,7 @@ function operationsOf(attributes: any): Operation[] | undefined {
   return typeof search === "string" && search !== "" ? [pair({ search, replace, flags, sed })] : undefined;
 }
 
-/** Applies the edits of a command to what there is; `before` is null where there is nothing yet. */
+/** Applies the edits of a command to the current content; `before` is null if there is none. */
 export function edit(before: string | null, body: string, attributes: any = {}): Edited {
   if (attributes.error) return { error: String(attributes.error) };
   const operations = operationsOf(attributes);
@@ -55,7 +55,7 @@ function matched(text: string, pattern: string, flags: string): [number, number]
   return found ? [found.index, found.index + found[0].length] : undefined;
 }
 
-/** Finds where words stand in a text: exactly, else line by line without regard to white space at the ends of lines. */
+/** Returns the range of `words` in a text: an exact match, otherwise one that ignores white space at the ends of lines. */
 function find(text: string, words: string): [number, number] | undefined {
   const exact = text.indexOf(words);
   if (words !== "" && exact >= 0) return [exact, exact + words.length];
@@ -69,7 +69,7 @@ function find(text: string, words: string): [number, number] | undefined {
   return undefined;
 }
 
-/** A short unified difference of two texts. */
+/** Returns a short unified diff of two texts. */
 export function patch(path: string, before: string, after: string): string {
   const [old, now] = [before.split("\n"), after.split("\n")];
   let start = 0;

@@ -1,4 +1,4 @@
-/** Text utilities that every realm of plugins has. */
+/** Text utilities that are available in every realm of plugins. */
 
 import { edit, patch } from "./edits.ts";
 import type { Core } from "./shared.ts";

@@ -1,4 +1,4 @@
-/** Plugins that a session has without the user's; one of the user's that has the same name takes its place. */
+/** Plugins that come with the program. A plugin of the user replaces the bundled one of the same name. */
 
 import type { Source } from "../loader.ts";
 import { Budget, Errors, File_, Instructions, Known, Log, Policy, Prompt, Unknown } from "./assembly.ts";
@@ -12,7 +12,7 @@ const BUNDLED: [string, new (core: Core) => object][] = [
   ["prompt", Prompt], ["rm", Rm], ["set", Set_], ["sh", Sh], ["think", Think], ["unknown", Unknown], ["update", Update],
 ];
 
-/** The bundled plugins that no source of the user stands for; those of `others` are in realms of their own. */
+/** Returns the bundled plugins that are not replaced by a source of the user, or by one of `others`, which have other realms. */
 export function bundled(sources: readonly Source[], others: readonly string[] = []): Source[] {
   const taken = new Set([...sources.map((source) => source.name), ...others]);
   return BUNDLED.filter(([name]) => !taken.has(name))

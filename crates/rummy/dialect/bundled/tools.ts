@@ -1,4 +1,4 @@
-/** The tools that the model has without any plugin of the user: entries and files, commands, questions, updates. */
+/** The bundled tools of the model: entries and files, commands, questions, updates. */
 
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -11,7 +11,7 @@ import { type Action, attributes, type Core, failed, finish, isFile, isGlob, log
 
 const TERMINAL = new Set([200, 204, 422, 500]);
 
-/** The content of a file, as the store has it or as it is on disk; null where there is none. */
+/** Returns the content of a file, from the store or otherwise from disk; null if the file does not exist. */
 async function contentOf(rummy: Rummy, path: string): Promise<string | null> {
   const stored = await rummy.getBody(path);
   if (stored !== null && stored !== undefined) return stored;
@@ -27,7 +27,7 @@ async function fileOf(root: string, path: string): Promise<string | null> {
   }
 }
 
-/** Writes a file. A folder is made only where there is none: making one is a question of its own to the user. */
+/** Writes a file. The folder is created only if it does not exist, because that prompts the user separately. */
 async function writeContent(file: string, content: string): Promise<void> {
   const folder = dirname(file);
   if (!existsSync(folder)) await mkdir(folder, { recursive: true });
@@ -37,10 +37,10 @@ async function writeContent(file: string, content: string): Promise<void> {
 const MAX_TOKENS = Number(env.RUMMY_MAX_ENTRY_TOKENS ?? 512);
 const tokensOf = (text: string): number => Math.ceil(text.length / Number(env.RUMMY_TOKEN_DIVISOR ?? 2));
 
-/** Characters of a description that the model gives an entry. */
+/** Maximum number of characters of a description that the model gives an entry. */
 const MAX_DESCRIBED = 80;
 
-/** The description in the attributes of a tag; without one an entry keeps its own. */
+/** Returns the description in the attributes of a tag. Without one, the entry keeps its description. */
 function descriptionOf({ tags, summary }: { tags?: unknown; summary?: unknown }): Record<string, string> | undefined {
   const given = Object.entries({ tags, summary }).filter(([, text]) => text !== undefined && text !== null);
   return given.length === 0 ? undefined : Object.fromEntries(given.map(([name, text]) => [name, String(text).slice(0, MAX_DESCRIBED)]));
@@ -68,7 +68,7 @@ export class Get {
     const found = await rummy.getEntries(path);
     if (found.length === 0) return failed(rummy, entry, "not_found", `${path} not found`);
     if (isPart) {
-      // The end of the last line begins no other.
+      // A final line break does not begin another line.
       const lines = String(found[0].body).replace(/\n$/, "").split("\n");
       const first = Number(line ?? 1);
       const start = first < 0 ? Math.max(0, lines.length + first) : Math.max(0, first - 1);
@@ -115,7 +115,7 @@ export class Set_ {
     return finish(rummy, entry, path);
   }
 
-  /** Writes an accepted file, and the entry that shows it. */
+  /** Writes an accepted file, and the entry that represents it. */
   async write({ path, attrs, projectRoot, entries, runId }: any): Promise<void> {
     if (loggedAction(path)?.action !== "set" || attrs?.content === undefined) return;
     await writeContent(join(projectRoot, attrs.path), attrs.content);
@@ -148,7 +148,7 @@ export class Rm {
   }
 }
 
-/** `cp` and `mv`. */
+/** Implements `cp` and `mv`. */
 class Relocate {
   constructor(core: Core, moves: boolean) {
     tool(core, [`## ${core.name}`, `<${core.name} path="known://a" to="known://b"/>`, moves ? "* Renames an entry" : "* Copies an entry"], async (entry: Action, rummy: Rummy) => {
@@ -187,9 +187,9 @@ export class Mv extends Relocate {
   }
 }
 
-/** `sh` and `env`: a command waits for its acceptance, then its output grows in two channels. */
+/** Implements `sh` and `env`: a command waits until it is accepted, then its output is appended to two channels. */
 class Command {
-  /** Stops the commands that run here, by their log entries. */
+  /** Functions that stop the commands running in this realm, by log entry. */
   readonly #stop = new Map<string, () => void>();
 
   constructor(core: Core, what: string) {
@@ -205,7 +205,7 @@ class Command {
     core.on("proposal.accepted", async ({ path, attrs, projectRoot, entries, runId, runsCommand }: any) => {
       if (loggedAction(path)?.action !== core.name || attrs?.command === undefined) return;
       await entries.openStream(runId, path, attrs.command, [1, 2]);
-      // Otherwise the client that accepted it runs it, and streams the output.
+      // Otherwise the client that accepted the command runs it and streams the output.
       if (runsCommand) await this.#run(entries, runId, path, attrs.command, projectRoot);
     });
     core.on("stream.cancelled", ({ run, path }: any) => this.#stop.get(`${run} ${path}`)?.());
@@ -215,7 +215,7 @@ class Command {
     });
   }
 
-  /** Runs a command; each piece of output is appended to its channel as it comes. */
+  /** Runs a command. Each piece of output is appended to its channel as it arrives. */
   async #run(entries: any, runId: number, path: string, command: string, cwd: string): Promise<void> {
     const { alias } = (await db.get_run_by_id.get({ id: runId })) ?? {};
     const key = `${alias} ${path}`;
@@ -237,7 +237,7 @@ class Command {
     });
     this.#stop.delete(key);
     await writing;
-    // Whoever stopped it has ended its channels.
+    // The code that stopped the command has already ended its channels.
     if (!stopped) await entries.endStream(runId, path, typeof code === "number" ? { exitCode: code } : { aborted: code });
   }
 }
@@ -295,7 +295,7 @@ export class Update {
       const hasFailed = recorded.some((entry: any) => entry.state === "failed" && entry.scheme !== "update");
       if (!TERMINAL.has(status)) return { summaryText: null, updateText: last.body, status };
       if (status !== 200 || !hasFailed) return { summaryText: last.body, updateText: null, status };
-      // A model that claims to be done while something failed is not: its signal is a conflict, which the next turn shows.
+      // A model cannot be done if an action failed. Its signal becomes a conflict, which the next turn shows.
       const place = { runId: rummy?.runId, path: last.resultPath };
       if (rummy && last.resultPath) await rummy.entries.set({ ...place, state: "failed", outcome: "conflict:409" });
       return { summaryText: null, updateText: last.body, status: 409 };

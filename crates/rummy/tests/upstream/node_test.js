@@ -1,4 +1,4 @@
-// A small `node:test` for upstream's tests: suites, hooks, tests in the order they were declared.
+// A minimal `node:test` for upstream's tests: suites, hooks, and tests in the order of declaration.
 
 const suite = (name, parent) => ({ name, parent, before: [], after: [], beforeEach: [], afterEach: [], members: [], failed: null });
 
@@ -62,7 +62,7 @@ async function runSuite(of, path, failed, results) {
 	await attempt(of.after);
 }
 
-/** Imports a file of tests and runs what it declares. */
+/** Imports a file of tests and runs the declared tests. */
 export async function runFile(load) {
 	root = suite("", null);
 	current = root;

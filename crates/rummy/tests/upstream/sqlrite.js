@@ -1,4 +1,4 @@
-// `@possumtech/sqlrite` for upstream's tests: the databases are the test's, and so is the SQL, read from the checkout.
+// `@possumtech/sqlrite` for upstream's tests. The test provides the databases, with the SQL of the checkout.
 
 import { entries, statement } from "rummy:host";
 

@@ -1,9 +1,9 @@
 /**
- * Writes down the words of pi's system prompt, of its built-in tools and of its requests for summaries, by running pi's own code with marks in the
- * place of what a session fills in.
+ * Collects the texts of pi's system prompt, built-in tools and summary requests, by running pi's own code with marks in place
+ * of the values that a session fills in.
  *
- * The prompt is looked at where every extension sees it: in a `before_agent_start` handler. What the tool `words`
- * answers has the shape of `Words` in `pijs_agent`; its input names the tools that there are here.
+ * The prompt is read where every extension sees it, in a `before_agent_start` handler. The result of the tool `words` has the
+ * shape of `Words` in `pijs_tools`; its input names the available tools.
  */
 
 import type { BuildSystemPromptOptions, ExtensionAPI, ToolDefinition } from "@earendil-works/pi-coding-agent";
@@ -24,13 +24,13 @@ import {
   getPackageDir,
 } from "@earendil-works/pi-coding-agent";
 
-/** Stands for what a session fills in; no text of pi contains it. */
+/** Placeholder for a value that a session fills in; no text of pi contains it. */
 const MARK = "\u0001";
 const NOWHERE = "/";
 
 type Options = Partial<BuildSystemPromptOptions>;
 
-/** The whole prompt that pi makes of these options. */
+/** Returns the whole prompt that pi creates from these options. */
 async function prompt(options: Options): Promise<string> {
   let seen: string | undefined;
   const look = (event: { systemPrompt: string }) => {
@@ -127,7 +127,7 @@ async function preamble(): Promise<string> {
   return text.slice(0, text.indexOf("\n\n<"));
 }
 
-/** Returns the description of a tool as the model gets it. */
+/** Returns the description of a tool as sent to the model. */
 function described(tool: ToolDefinition) {
   return {
     description: tool.description,
