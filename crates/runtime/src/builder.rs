@@ -269,7 +269,7 @@ impl SessionBuilder {
     ///
     /// # Errors
     ///
-    /// The first error, with the next step of the user.
+    /// Returns the first error, with the user's next step.
     pub async fn build(self) -> Result<AgentSession> {
         self.load().await?.open().await
     }
@@ -278,7 +278,7 @@ impl SessionBuilder {
     ///
     /// # Errors
     ///
-    /// The first error, with the next step of the user.
+    /// Returns the first error, with the user's next step.
     pub async fn load(self) -> Result<LoadedSession> {
         let Self { environment, config, mut interface, mut replaced } = self;
         let (found, session) = phases::find(environment, &config, &mut replaced)?;

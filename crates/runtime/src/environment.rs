@@ -62,7 +62,7 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// The working folder is gone, or `HOME` is not an absolute path.
+    /// Fails if the working folder is gone, or if `HOME` is not an absolute path.
     pub fn capture() -> Result<Self> {
         let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         let mut variables: BTreeMap<String, String> = std::env::vars_os().filter_map(text).collect();

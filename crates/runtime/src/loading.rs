@@ -250,7 +250,7 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// The first failure that ends the session, see [`Failures`].
+    /// Returns the first failure that ends the session, see [`Failures`].
     pub(crate) async fn load_all(&self, packages: &[PackageEntry], failures: &Failures<'_>) -> Result<()> {
         self.host.expect(packages.len());
         // All are compiled before the first one runs, so that none can change the code of another.

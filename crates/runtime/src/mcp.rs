@@ -390,7 +390,7 @@ fn admit(loader: &Loader, config: &ServerConfig, key: &str) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub fn accept_tools(environment: &Environment, config: &ServerConfig) -> Result<bool> {
     let key = key_of(config, &environment.dirs.cwd);
     let mut known = false;
@@ -424,7 +424,7 @@ fn present_of(config: &ServerConfig) -> (CapabilityManifest, String) {
 ///
 /// # Errors
 ///
-/// A file cannot be read.
+/// Fails if a file cannot be read.
 pub fn record_of(environment: &Environment, which: &str) -> Result<Option<(String, PackageRecord)>> {
     let Some(name) = which.strip_prefix("mcp:") else { return Ok(None) };
     let (configs, _) = servers(environment)?;

@@ -45,7 +45,7 @@ pub struct LoginInterface<'a> {
 ///
 /// # Errors
 ///
-/// A file cannot be read, or the session that runs the servers cannot be built.
+/// Fails if a file cannot be read, or if the session that runs the servers cannot be built.
 pub async fn probe(environment: &Environment, permissions: Permissions, interface: Interface) -> Result<Vec<Status>> {
     let store = StoreConfig { choice: SessionChoice::InMemory, ..StoreConfig::default() };
     let config = SessionConfig { permissions, store, ..SessionConfig::default() };
@@ -64,7 +64,7 @@ pub async fn probe(environment: &Environment, permissions: Permissions, interfac
 ///
 /// # Errors
 ///
-/// The server has no sign-in, or the user or the authorization server refused.
+/// Fails if the server has no sign-in, or if the user or the authorization server refused.
 pub async fn login(environment: &Environment, config: &ServerConfig, login: LoginInterface<'_>) -> Result<()> {
     let LoginInterface { show, mut pasted, interface } = login;
     let store = StoreConfig { choice: SessionChoice::InMemory, ..StoreConfig::default() };
@@ -81,7 +81,7 @@ pub async fn login(environment: &Environment, config: &ServerConfig, login: Logi
 ///
 /// # Errors
 ///
-/// The file cannot be changed.
+/// Fails if the file cannot be changed.
 pub fn logout(environment: &Environment, config: &ServerConfig) -> Result<bool> {
     match config.sign_in_key() {
         Some(key) => McpAuthFile::new(environment).put(&key, None),

@@ -27,7 +27,7 @@ pub fn project_file(environment: &Environment) -> PathBuf {
 ///
 /// # Errors
 ///
-/// A file cannot be read.
+/// Fails if a file cannot be read.
 pub fn servers(environment: &Environment) -> Result<(Vec<ServerConfig>, Vec<String>)> {
     let user = parsed(&user_file(environment))?;
     let own = project_file(environment);

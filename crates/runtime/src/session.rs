@@ -173,7 +173,7 @@ impl LoadedSession {
     ///
     /// # Errors
     ///
-    /// No model can be used, or a rule file, a prompt or a setting cannot be read.
+    /// Fails if no model can be used, or if a rule file, a prompt or a setting cannot be read.
     pub async fn open(self) -> Result<AgentSession> {
         if let Some(reports) = self.outputs.reports.clone() {
             tokio::task::spawn_local(reports.watch(self.outputs.ledger.redactor().clone()));
@@ -342,7 +342,7 @@ impl AgentSession {
     ///
     /// # Errors
     ///
-    /// The session cannot be written.
+    /// Fails if the session cannot be written.
     pub async fn start(&self) -> Result<(), AgentError> {
         match &self.outputs.mcp {
             Some(mcp) => mcp.begin(&self.loader, !self.stays).await,

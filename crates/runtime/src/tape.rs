@@ -212,7 +212,7 @@ fn recorded(
 ///
 /// # Errors
 ///
-/// The file does not exist, or is not a tape.
+/// Fails if the file does not exist or is not a tape.
 pub fn open(path: &Path) -> Result<TapeReader<BufReader<File>>> {
     let file = File::open(path).map_err(|error| UserError::failed(format!("{}: {error}", path.display())))?;
     TapeReader::new(BufReader::new(file)).map_err(|error| unreadable(path, &error))
@@ -245,7 +245,7 @@ impl ReplayStage {
     ///
     /// # Errors
     ///
-    /// The tape cannot be read, or the host modules cannot be compiled.
+    /// Fails if the tape cannot be read, or if the host modules cannot be compiled.
     pub async fn prepare(environment: &Environment, path: &Path, isolation: Isolation) -> Result<Self> {
         let compiler = crate::compile::Compiler::new(environment);
         let host_modules = compiler.host_modules()?;
@@ -275,7 +275,7 @@ impl ReplayStage {
     ///
     /// # Errors
     ///
-    /// The replacement does not compile, or the tape at `path` has no extension of its name.
+    /// Fails if the replacement does not compile, or if the tape at `path` has no extension of its name.
     pub async fn against(mut self, environment: &Environment, path: &Path, entry: &Path) -> Result<Self> {
         let compiler = crate::compile::Compiler::new(environment);
         let built = compiler.build(&format!("path:{}", entry.display()), &pijs_extc::Input::at(entry))?;

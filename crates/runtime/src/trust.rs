@@ -20,7 +20,7 @@ impl Trust {
     ///
     /// # Errors
     ///
-    /// The file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn read(environment: &Environment) -> Result<Self> {
         let path = environment.dirs.agent_dir.join("pijs/trusted.json");
         let folders = match std::fs::read(&path) {

@@ -40,7 +40,7 @@ impl WatchThread {
     ///
     /// # Errors
     ///
-    /// The thread cannot be started.
+    /// Fails if the thread cannot be started.
     pub fn start() -> std::io::Result<Self> {
         let shared = Arc::new(WatchTable {
             start: Instant::now(),

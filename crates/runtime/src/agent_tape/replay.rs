@@ -71,7 +71,7 @@ pub struct AgentOutcome {
 ///
 /// # Errors
 ///
-/// The parts of the agent cannot be read.
+/// Fails if the parts of the agent cannot be read.
 pub async fn replay_agent(records: Vec<(u64, AgentRecord)>, complete: bool) -> Result<Option<AgentOutcome>, String> {
     let mut outcome = count(&records);
     let mut records = records.into_iter();

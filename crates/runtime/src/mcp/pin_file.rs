@@ -35,7 +35,7 @@ impl PinFile {
     ///
     /// # Errors
     ///
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub(super) fn change(&self, change: &mut dyn FnMut(&mut Pins)) -> Result<()> {
         let failed = |error: std::io::Error| {
             UserError::failed(format!("{} cannot be written: {error}", self.path().display()))

@@ -22,7 +22,7 @@ pub(crate) struct RuleOptions {
 ///
 /// # Errors
 ///
-/// A member of `ttsr` has a wrong type or value; the message names it.
+/// Fails if a member of `ttsr` has a wrong type or value; the message names it.
 pub(crate) fn read(environment: &Environment, args: &RulesConfig) -> Result<RuleOptions> {
     let mut members = Map::new();
     for (file, settings) in crate::settings::by_file(environment) {
