@@ -1,7 +1,7 @@
 //! The command line.
 //!
-//! Options that clap does not know are flags of extensions (`pi.registerFlag`); they are taken out
-//! before parsing ([`flags`]), and checked once the extensions have registered theirs.
+//! Options that clap does not know are flags of extensions (`pi.registerFlag`); they are removed before parsing ([`flags`]), and
+//! checked once the extensions have registered their flags.
 
 mod config;
 mod flags;
@@ -135,31 +135,31 @@ pub(crate) struct RunArgs {
     /// Address of the model provider's API: a gateway, or a compatible endpoint
     #[arg(long, value_name = "URL", value_parser = base_url, help_heading = "Model")]
     pub(crate) base_url: Option<String>,
-    /// Text, or a file of it, that replaces the built-in system prompt
+    /// Text that replaces the built-in system prompt, or a file with it
     #[arg(long, value_name = "TEXT|FILE", allow_hyphen_values = true, help_heading = "Prompt")]
     pub(crate) system_prompt: Option<String>,
-    /// Text, or a file of it, to append to the system prompt; repeatable
+    /// Text to append to the system prompt, or a file with it; repeatable
     #[arg(long, value_name = "TEXT|FILE", allow_hyphen_values = true, help_heading = "Prompt")]
     pub(crate) append_system_prompt: Vec<String>,
     /// Trust this folder's own .pi settings and extensions for this run
     #[arg(short, long, overrides_with = "no_approve", help_heading = "Permissions")]
     pub(crate) approve: bool,
-    /// Ignore them for this run (also: -na)
+    /// Ignore this folder's own .pi settings and extensions for this run (also: -na)
     #[arg(long, help_heading = "Permissions")]
     pub(crate) no_approve: bool,
-    /// Fetch nothing at the start, as with PI_OFFLINE=1
+    /// Do not fetch anything at the start, as with PI_OFFLINE=1
     #[arg(long, help_heading = None)]
     pub(crate) offline: bool,
-    /// List at the start what was loaded
+    /// At the start, list what was loaded
     #[arg(long, help_heading = "Output")]
     pub(crate) verbose: bool,
-    /// Append to this file what is traced, as lines of pi.ext.log.v1; PI_LOG=pijs=debug prints it for people instead
+    /// Append a trace to this file, as lines of pi.ext.log.v1; PI_LOG=pijs=debug prints a trace as text instead
     #[arg(long, value_name = "FILE", global = true, help_heading = "Output")]
     pub(crate) log_json: Option<PathBuf>,
     /// Theme of the terminal for this run
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, help_heading = "Output")]
     pub(crate) use_theme: Option<String>,
-    /// Write a session's file as HTML, and exit; the message names another file: .html, .md, .jsonl
+    /// Write a session file as HTML, and exit; a message names another output file: .html, .md, .jsonl
     #[arg(long, value_name = "SESSION.jsonl", help_heading = "Output")]
     pub(crate) export: Option<PathBuf>,
     /// Accepted for compatibility; the terminal mode always uses the whole screen
@@ -170,7 +170,7 @@ pub(crate) struct RunArgs {
     pub(crate) version: (),
 }
 
-/// Checks an address to which `/chat/completions` and the like can be appended.
+/// Parses an address to which paths such as `/chat/completions` can be appended.
 fn base_url(text: &str) -> Result<String, String> {
     let url = pijs_llm::provider::http::address(text)?;
     match url.query().or(url.fragment()) {
@@ -190,7 +190,7 @@ impl RunArgs {
         self.messages.iter().map(String::as_str).filter(|word| !word.starts_with('@'))
     }
 
-    /// Returns whether the output is the reply's text, and no events.
+    /// Returns whether the output is the text of the reply instead of events.
     pub(crate) fn is_text(&self) -> bool {
         self.mode == Mode::Text
     }
@@ -214,7 +214,7 @@ pub(crate) struct SessionArgs {
     /// Continue a session: its file, which is created if it is missing, or its id or the first characters of it
     #[arg(long, value_name = "FILE|ID", conflicts_with = "no_session", allow_hyphen_values = true)]
     pub(crate) session: Option<String>,
-    /// Continue the session with this id in this folder, or begin it
+    /// Continue the session with this id in this folder, or begin a session with this id
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     pub(crate) session_id: Option<String>,
     /// Begin a session with a copy of another one
@@ -223,7 +223,7 @@ pub(crate) struct SessionArgs {
     /// Folder of the sessions
     #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
     pub(crate) session_dir: Option<String>,
-    /// Keep the session in memory
+    /// Keep the session in memory only
     #[arg(long)]
     pub(crate) no_session: bool,
     /// Name of the session
@@ -297,18 +297,18 @@ pub(crate) enum Mode {
     Text,
     /// One event per line
     Json,
-    /// Commands on stdin, events on stdout
+    /// Commands on standard input, events on standard output
     Rpc,
 }
 
 /// `--policy`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PolicyMode {
-    /// Deny what was not granted
+    /// Deny everything that was not granted
     Strict,
-    /// Ask the user; without one, deny
+    /// Ask the user; deny if there is none
     Prompt,
-    /// Allow, warn and log
+    /// Allow everything, with a warning and a log line
     Permissive,
 }
 
@@ -317,7 +317,7 @@ pub(crate) enum PolicyMode {
 pub(crate) enum Command {
     /// Install a package: a folder, an npm name, npm:NAME@RANGE
     Install(InstallArgs),
-    /// Update packages to the newest version that settings allow; exact versions stay
+    /// Update packages to the newest version that settings allow; exact versions are kept
     Update(UpdateArgs),
     /// Remove an installed package
     #[command(alias = "uninstall")]
@@ -349,7 +349,7 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Trust this folder's own .pi settings and extensions
     Trust {
-        /// Trust it no longer
+        /// Stop trusting this folder
         #[arg(long)]
         remove: bool,
     },
@@ -424,7 +424,7 @@ impl InstallArgs {
         std::iter::once(first.clone()).chain(more).collect()
     }
 
-    /// Returns whether the source is a package of the user's own npm registry, and no folder.
+    /// Returns whether the source is a package from the user's configured npm registry, and not a folder.
     pub(crate) fn is_fetched(&self) -> bool {
         let is_name = |source: &str| !source.starts_with(['.', '/', '~']) && !source.starts_with("git:");
         let source = self.source.as_deref().map(|source| source.strip_prefix("npm:").unwrap_or(source));
@@ -435,9 +435,9 @@ impl InstallArgs {
 /// `pi update [SOURCE]`
 #[derive(Debug, Args)]
 pub(crate) struct UpdateArgs {
-    /// The source as it was installed, or the package's name; all packages without it
+    /// The source as it was installed, or the package's name; all packages if omitted
     pub(crate) source: Option<String>,
-    /// Take versions regardless of their age
+    /// Install new versions regardless of their age
     #[arg(long)]
     pub(crate) no_wait: bool,
     #[command(flatten)]
@@ -521,7 +521,7 @@ pub(crate) struct McpAddArgs {
     /// Header of each request to the address; repeatable
     #[arg(long, value_name = "NAME=VALUE", requires = "url")]
     pub(crate) header: Vec<String>,
-    /// Environment variable that holds a token for the address
+    /// Environment variable that contains a token for the address
     #[arg(long, value_name = "NAME", requires = "url")]
     pub(crate) bearer_token_env_var: Option<String>,
     /// Environment variable of the program: NAME=VALUE, where VALUE may be ${NAME}; repeatable
@@ -533,7 +533,7 @@ pub(crate) struct McpAddArgs {
     /// Time limit of a request, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
-    /// Exposure of its tools to the model: direct, deferred (found by tool_search) or hidden
+    /// Exposure of the server's tools to the model: direct, deferred (found by tool_search) or hidden
     #[arg(long, value_parser = ["direct", "deferred", "codemode", "hidden"])]
     pub(crate) exposure: Option<String>,
     /// Description of the server in a sentence
@@ -576,7 +576,7 @@ pub(crate) enum ExtCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Fetch and compile now the parts of pi and its packages that extensions may import, so that later starts need no network
+    /// Fetch and compile the parts of pi and its packages that extensions may import, so that later starts need no network
     Supply {
         /// Write the licences of these packages to a file
         #[arg(long, value_name = "FILE")]
@@ -595,9 +595,9 @@ pub(crate) enum ExtCommand {
 /// `pi ext ledger`
 #[derive(Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
-    /// Check that no line was changed, removed, repeated or moved, and name the first one
+    /// Check that no line was changed, removed, repeated or moved, and name the first such line
     Verify {
-        /// The newest file of a ledger, SESSION.jsonl; without one, all ledgers of this user
+        /// The newest file of a ledger, SESSION.jsonl; all ledgers of this user if omitted
         file: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
@@ -611,7 +611,7 @@ pub(crate) enum LedgerCommand {
 pub(crate) struct GrantsArgs {
     #[command(subcommand)]
     pub(crate) command: Option<GrantsCommand>,
-    /// Name, source or path; all without one
+    /// Name, source or path; all extensions if omitted
     pub(crate) extension: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -637,11 +637,11 @@ pub(crate) enum GrantsCommand {
         #[arg(value_name = "CAP[:SCOPE]", required = true)]
         grants: Vec<String>,
     },
-    /// Revoke answers: all, those about capabilities, or those about one scope, read:/etc
+    /// Revoke grants and denials: all, those of a capability (read), or those of one scope (read:/etc)
     Revoke {
         /// Name, source or path
         extension: String,
-        /// The capabilities to revoke; all without one
+        /// The capabilities to revoke; all if omitted
         #[arg(value_name = "CAP[:SCOPE]")]
         answers: Vec<String>,
     },
@@ -664,7 +664,7 @@ pub(crate) struct ExplainArgs {
     /// Decide as if run with this --deny; repeatable
     #[arg(long, value_name = "CAP")]
     pub(crate) deny: Vec<String>,
-    /// Print JSON; before the call
+    /// Print JSON; must precede the call
     #[arg(long)]
     pub(crate) json: bool,
 }

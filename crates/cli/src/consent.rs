@@ -1,10 +1,10 @@
 //! Consent at install: one prompt, and another when a package requests more than it was granted.
 //!
-//! With a terminal the user answers. `--yes` grants the requested capabilities. With neither, a package gets the grants that
-//! naming a file with `-e` would give it (those that steer the model, never files outside, programs, servers or variables), under
-//! the strict policy none, and its user is told how to grant the rest. An update that requests more and cannot prompt is refused
-//! before anything changes: the installed version keeps its grants. Changes of the tools and commands that an update provides are
-//! always printed.
+//! At a terminal, the user answers. `--yes` grants the requested capabilities. Otherwise a package gets the grants of a file
+//! named with `-e` (those that steer the model, but never files outside of the project, programs, servers or variables), or no
+//! grants under the strict policy, and a message says how to grant the rest. An update that requests more and cannot prompt is
+//! refused before anything changes, and the installed version keeps its grants. Changes of the tools and commands that an update
+//! provides are always printed.
 //!
 //! An [`InstallDecision`] is made before a package is put in place and kept afterwards.
 
@@ -23,18 +23,18 @@ use pijs_runtime::Result;
 use pijs_runtime::grant_file::GrantFile;
 use pijs_runtime::package_request::PackageRequest;
 
-/// The source of the answers.
+/// The source of the answers to the prompt.
 pub(crate) enum Answerer<'a> {
-    /// `--yes`. `anew`: to all requests, and not only to new ones.
+    /// The option `--yes`.
     Yes {
         /// Whether requests that were not granted before are granted now.
         anew: bool,
     },
-    /// The user at a terminal.
+    /// A user at a terminal.
     User {
         /// The terminal that shows the prompt.
         terminal: &'a Terminal,
-        /// Whether requests that were declined or revoked before are part of the prompt.
+        /// Whether the prompt includes requests that were declined or revoked before.
         anew: bool,
     },
     /// No user.
@@ -44,21 +44,21 @@ pub(crate) enum Answerer<'a> {
 /// The grants of an install.
 #[derive(Debug, Default)]
 pub(crate) struct InstallConsent {
-    /// Capabilities that are granted, now and before.
+    /// Capabilities that are granted, by this install or before.
     pub(crate) granted: Vec<String>,
-    /// Requests that this install granted.
+    /// Requests that this install has granted.
     added: Vec<CapabilityRequest>,
-    /// Requests that are not granted.
+    /// Requests that are not granted after this install.
     pub(crate) missing: Vec<CapabilityRequest>,
-    /// The tools and commands that the package provides, or changes, as lines to print.
+    /// The tools and commands that the package adds or changes, as lines to print.
     brought: Vec<String>,
-    /// Whether the user has answered a prompt with these lines and the requests.
+    /// Whether the user has answered a prompt that contained these lines and the requests.
     has_seen: bool,
 }
 
 /// The decision on a package, before it is stored.
 pub(crate) struct InstallDecision {
-    /// The grants and the kind of answer; `None` leaves the old answers bound to the old code.
+    /// The grants and the kind of answer; `None` leaves earlier answers bound to the earlier code.
     chosen: Option<(Vec<CapabilityRequest>, By)>,
     /// The requests of the prompt.
     more: Vec<CapabilityRequest>,
@@ -79,13 +79,13 @@ pub(crate) enum NotInstalled {
 struct OpenRequest {
     more: Vec<CapabilityRequest>,
     brought: Vec<String>,
-    /// Whether earlier answers about it exist.
+    /// Whether earlier answers about this realm exist.
     is_update: bool,
 }
 
 /// Decides about a package that is about to be installed, and prompts if there is a user: once, for all of its realms together.
-/// `replaces` means that another version of it is installed, which is better off with its grants than this one without any;
-/// `outlook` is its expected behaviour with all requests granted. Returns a decision for each realm.
+/// `replaces` means that another version is installed, which is more useful with its grants than the new version without any;
+/// `outlook` is the expected behaviour of the package with all requests granted. Returns a decision for each realm.
 pub(crate) fn decide(
     book: &GrantStore,
     applicants: &[&PackageRequest],
@@ -108,7 +108,7 @@ pub(crate) fn decide(
     Ok(open.into_iter().map(|open| decided(open, answerer, mode, answer.as_deref())).collect())
 }
 
-/// Returns the open request of one realm. Requests that an update would lose are added to `lost_ones`.
+/// Returns the open request of one realm. Appends the requests that an update would lose to `lost_ones`.
 fn question(
     book: &GrantStore,
     applicant: &PackageRequest,
@@ -166,7 +166,7 @@ fn decided(
     InstallDecision { chosen, more, brought, has_seen }
 }
 
-/// Returns the requests of a package that it does not hold; one that was answered *never* is left out.
+/// Returns the requests of a package that are not granted, except those that were answered *never*.
 fn not_granted(record: &PackageRecord, asked: &CapabilityManifest) -> Vec<CapabilityRequest> {
     let held = CapabilityManifest { capabilities: held_requests(record), ..record.manifest() };
     widening(&held, asked).into_iter().filter(|request| !record.refuses(request)).collect()
@@ -184,7 +184,7 @@ fn held_requests(record: &PackageRecord) -> Vec<CapabilityRequest> {
     held
 }
 
-/// Joins two scopes of one capability. An absent list or scope covers anything.
+/// Merges two scopes of one capability. An absent list or scope covers everything.
 fn both(one: Option<Scope>, other: Option<Scope>) -> Option<Scope> {
     let lists = |one: Option<Vec<String>>, other: Option<Vec<String>>| Some([one?, other?].concat());
     let (one, other) = (one?, other?);
@@ -197,8 +197,8 @@ fn both(one: Option<Scope>, other: Option<Scope>) -> Option<Scope> {
     })
 }
 
-/// Returns whether a record is about other code. A project's lock file may name any code; with the registry's integrity for it,
-/// an update requests the difference.
+/// Returns whether a record of a project's package is about other code: a project's lock file may name any code. If the
+/// registry's integrity matches, an update requests only the difference.
 fn is_other(record: &PackageRecord, applicant: &PackageRequest) -> bool {
     let is_projects = applicant.key != applicant.id;
     is_projects && record.standing(applicant.present()) != AnswerValidity::Holds
@@ -209,7 +209,7 @@ fn lost_requests(record: &PackageRecord, applicant: &PackageRequest) -> Vec<Capa
     let more = widening(&record.manifest(), &applicant.asked);
     let by_user = |answer: &StoredAnswer| answer.allowed && answer.by != By::Unattended;
     if more.is_empty() && is_other(record, applicant) && record.answers.iter().any(by_user) {
-        // Of a project's package all answers are lost.
+        // All answers about a project's package are lost.
         return applicant.asked.capabilities.clone();
     }
     more
@@ -256,7 +256,7 @@ impl InstallDecision {
 }
 
 impl InstallConsent {
-    /// Returns what changed without a prompt, a line each: new grants, and tools and commands.
+    /// Returns the changes that no prompt has shown, one line each: new grants, and tools and commands.
     pub(crate) fn unseen(&self) -> Vec<String> {
         if self.has_seen {
             return Vec::new();
@@ -266,18 +266,19 @@ impl InstallConsent {
     }
 }
 
-/// Maximum number of tools and commands of a package that are listed, each on a line.
+/// Maximum number of tools and commands of a package that are listed.
 const MAX_OFFERED: usize = 20;
-/// Maximum number of commands with a line each; a single line has the names of more. Each tool has a line: the model sees them.
+/// Maximum number of commands that are listed on separate lines; more commands are listed by name on a single line. Each tool has
+/// a separate line, because the model sees the tools.
 const MAX_COMMANDS: usize = 5;
-/// Maximum length of these lines, in characters.
+/// Maximum length of such a list in characters.
 const LONGEST_LIST: usize = 300;
-/// Maximum length of a name and a description, in characters.
+/// Maximum length of a displayed name in characters.
 const OFFERED_NAME: usize = 64;
 const OFFERED_WORDS: usize = 160;
 
-/// Returns the tools and commands of a package, with the names and descriptions of its code: a line each, without characters that
-/// could imitate another line.
+/// Returns the tools and commands of a package, one line each, with the names and descriptions in its code. Characters that could
+/// imitate another line are removed.
 fn offered(offers: &Offers) -> Vec<String> {
     changes(&Offers::default(), offers)
 }
@@ -330,7 +331,7 @@ fn listed(names: &[&str]) -> String {
     line
 }
 
-/// Returns tools that another package registers, too. One of them answers, and the model cannot tell which.
+/// Returns the tools that another package registers as well. Only one of the two is called, and the model cannot know which.
 fn also_brought(book: &GrantStore, offers: &Offers) -> Vec<String> {
     let others = book.packages.iter().filter_map(|(id, record)| Some((id, record.brings.as_ref()?)));
     let shared = others.flat_map(|(id, known)| {
@@ -363,19 +364,19 @@ pub(crate) fn explain_missing(applicant: &PackageRequest, consent: &InstallConse
     stderr(&format!("  grant with: {}   or with: {} --yes", clean(&command), clean(install)));
 }
 
-/// Returns whether the prompt covers a signal in another way: by a request, or by the outlook.
+/// Returns whether the prompt already covers a signal, by a request or by the outlook.
 fn is_said(signal: &Signal) -> bool {
     signal.repeats_request() || *signal == Signal::Blocked
 }
 
-/// Prompts the user for grants; `None`: the package is not to be installed.
+/// Prompts the user for grants. Returns `None` if the package is not to be installed.
 fn by_user(
     terminal: &Terminal,
     applicants: &[&PackageRequest],
     open: &[OpenRequest],
     outlook: &Outlook,
 ) -> Option<Vec<CapabilityRequest>> {
-    // A folder may have any name, also one that imitates a line of this prompt.
+    // A folder may have any name, including one that imitates a line of this prompt.
     let who = shown(applicants.first().map(|applicant| applicant.id.as_str()).unwrap_or_default(), OFFERED_WORDS);
     let is_update = open.iter().any(|open| open.is_update);
     let mut more: Vec<CapabilityRequest> = Vec::new();
@@ -399,14 +400,14 @@ fn by_user(
         notes(applicant).for_each(|note| text.push_str(&note));
     }
     if *outlook != Outlook::Works {
-        // It contains names from the code.
+        // The outlook contains names from the code.
         let outlook = shown(&outlook.to_string(), LONGEST_LIST);
         text.push_str(&format!("  note: granted all of this, it {outlook}\n"));
     }
     text.push_str("grant this? [y]es, [c]hoose one by one, [N]o (installs without), [d]o not install: ");
     for _ in 0..MAX_ANSWERS {
         match terminal.answer(&text).as_deref() {
-            // A closed terminal is no consent.
+            // A closed terminal is not consent.
             None | Some("d" | "do not install" | "q") => return None,
             Some("y" | "yes") => return Some(more.to_vec()),
             Some("" | "n" | "no") => return Some(Vec::new()),
@@ -423,7 +424,7 @@ fn by_user(
     None
 }
 
-/// Returns the signals of the scan on one realm, a line each.
+/// Returns the signals that the scan found in one realm, one line each.
 fn notes(applicant: &PackageRequest) -> impl Iterator<Item = String> + '_ {
     let signals = applicant.evidence.signals().iter().filter(|signal| !is_said(signal));
     signals.map(|signal| {

@@ -1,8 +1,8 @@
 //! `pi demo`: the main job, offline, in a throw-away home.
 //!
 //! Installs the packaged pi-ttsr, streams a recorded reply that breaks a rule, and reports the events: the delta that triggered
-//! the rule, the discarded text, the injected rule, the clean retry, the hostcalls, the time in verdicts. Everything shown comes
-//! from the run itself; only the deltas that were never displayed are read from the recording.
+//! the rule, the discarded text, the injected rule, the clean retry, the hostcalls, and the time spent in verdicts. All output
+//! comes from the run itself, except for the deltas that were never displayed, which are read from the recording.
 
 use crate::args::{InstallArgs, RunArgs};
 use crate::output::stdout;
@@ -26,7 +26,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The package as published.
+/// The files of the package, as published.
 const PACKAGE: &[(&str, &str)] = &[
     ("package.json", include_str!("../../../fixtures/packages/pi-ttsr/package.json")),
     ("README.md", include_str!("../../../fixtures/packages/pi-ttsr/README.md")),
@@ -78,7 +78,7 @@ pub(crate) async fn run(environment: &Environment, as_json: bool) -> Result<()> 
     Ok(())
 }
 
-/// Makes a home, a project with a rule and a recording, and the package beside it.
+/// Creates a home, a project with a rule and a recording, and the package.
 fn furnish(environment: &Environment, folder: &Path) -> io::Result<Environment> {
     let folder = folder.canonicalize()?;
     let mut away = environment.clone();
@@ -89,7 +89,7 @@ fn furnish(environment: &Environment, folder: &Path) -> io::Result<Environment> 
     away.variables.insert("HOME".to_owned(), away.dirs.home.display().to_string());
     away.variables.retain(|name, _| !name.starts_with("PI_"));
     away.variables.insert("PIJS_WORDS".to_owned(), "own".to_owned());
-    // A demonstration does not prompt.
+    // The demo does not prompt.
     away.stdin_is_terminal = false;
     let write = |path: std::path::PathBuf, text: &str| {
         fs::create_dir_all(path.parent().expect("below the folder"))?;

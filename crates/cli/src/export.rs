@@ -7,7 +7,7 @@ use pijs_runtime::{Environment, Result, UserError};
 use pijs_session_store::Session;
 use std::path::Path;
 
-/// Writes a session's file in another form.
+/// Writes a session file in another format.
 pub(crate) fn write(environment: &Environment, source: &Path, to: &[String]) -> Result<()> {
     let source = environment.path(&source.display().to_string());
     if !source.is_file() {

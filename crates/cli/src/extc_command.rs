@@ -1,8 +1,8 @@
-//! The `extc` command: arguments in, text or JSON out.
+//! The `extc` command.
 //!
-//! Everything it does is a call of `pijs-extc`; this module parses arguments, prints, and chooses the exit code: 0 success, 1 the
-//! input has errors or cannot be loaded, or a test failed, 2 wrong usage, 3 refused by `--strict`. With `--json` one JSON
-//! document goes to standard output and nothing else; messages go to standard error.
+//! `pijs-extc` does all the work; this module parses arguments, prints results, and chooses the exit code: 0 for success, 1 if
+//! the input has errors or cannot be loaded, or a test failed, 2 for wrong usage, 3 if `--strict` refuses the input. With
+//! `--json`, standard output contains a single JSON document; messages are written to standard error.
 
 mod init;
 mod inspect;
@@ -19,9 +19,9 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The command failed.
+/// Exit code of a failed command.
 const FAILED: u8 = 1;
-/// Refused by policy: `--strict`.
+/// Exit code of a refusal by `--strict`.
 const REFUSED: u8 = 3;
 
 const EXAMPLES: &str = "\
@@ -49,12 +49,12 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Write an extension to start from: a tool, and a rule that stops a reply.
+    /// Write an example extension: a tool, and a rule that stops a reply.
     Init {
-        /// The folder, which gives the extension its name; this folder without one.
+        /// Folder to create, and name of the extension; this folder if omitted.
         #[arg(value_name = "NAME")]
         name: Option<PathBuf>,
-        /// A WebAssembly component instead of TypeScript.
+        /// Write a WebAssembly component in Rust instead of TypeScript.
         #[arg(long)]
         wasm: bool,
     },
@@ -75,11 +75,11 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Report what works, what is constrained and what is blocked, with positions.
+    /// Report features that are restricted or blocked, with positions.
     Check {
         /// Package folder, one .ts, .js or .wasm file, or the output of a build.
         input: PathBuf,
-        /// Exit with 3 if anything is blocked, as the host's strict policy refuses it.
+        /// Exit with 3 if anything is blocked, because the strict policy of pi refuses it.
         #[arg(long)]
         strict: bool,
         /// Print the result as JSON.
@@ -90,7 +90,7 @@ enum Command {
     Test(TestArgs),
     /// Show header, digests, capabilities and modules of an artifact.
     Inspect {
-        /// An extension.artifact file, or the folder that holds it.
+        /// An extension.artifact file, or the folder that contains it.
         artifact: PathBuf,
         /// Print the result as JSON.
         #[arg(long)]
@@ -101,7 +101,7 @@ enum Command {
 /// `extc test`
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// Package folder or extension file, this folder without one; then recordings, made by pi --tape FILE.
+    /// Package folder or extension file (this folder if omitted), then recordings made by pi --tape FILE.
     #[arg(value_name = "[ENTRY] TAPE", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
     /// Write the new outputs into the recordings.
@@ -127,7 +127,7 @@ pub(crate) struct TestArgs {
 ///
 /// # Errors
 ///
-/// Only if `out` or `err` cannot be written.
+/// Fails only if `out` or `err` cannot be written.
 pub(crate) fn run(
     arguments: impl IntoIterator<Item = OsString>,
     out: &mut dyn Write,
@@ -163,8 +163,8 @@ pub(crate) fn run(
     }
 }
 
-/// Installs what `PI_LOG` and `--log-json` request. Without a home there is nothing from which secrets would be known, so nothing is
-/// logged, and a log that was requested by name is an error.
+/// Installs the logs that `PI_LOG` and `--log-json` request. Without a home, the secrets to redact are not known, so nothing is
+/// logged, and a log file that was requested is an error.
 fn install_log(json: Option<&Path>) -> Result<(), UserError> {
     match (Environment::capture(), json) {
         (Ok(mut environment), json) => {
@@ -176,7 +176,7 @@ fn install_log(json: Option<&Path>) -> Result<(), UserError> {
     }
 }
 
-/// Grants the reads that pi would grant on this user's files: a manual build embeds no key in an artifact either.
+/// Returns the same access to this user's files as in pi, so that a manual build does not embed a key in an artifact either.
 fn access() -> io::Result<FileAccess> {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let canonical = |path: PathBuf| path.canonicalize().unwrap_or(path);
@@ -277,7 +277,7 @@ impl CheckResult {
     }
 }
 
-/// Writes both files by temporary name and rename, so that a reader never sees half of one.
+/// Writes each file under a temporary name and renames it, so that a reader never sees an incomplete file.
 fn write_files(folder: &Path, artifact: &[u8], metadata: &str) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     for (name, bytes) in [(ARTIFACT_FILE, artifact), ("artifact.json", metadata.as_bytes())] {

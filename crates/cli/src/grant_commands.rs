@@ -69,7 +69,7 @@ fn list(environment: &Environment, file: &GrantFile, which: Option<&str>, as_jso
     Ok(())
 }
 
-/// Returns the names of the folders' packages that would be loaded here, by the key of their grants.
+/// Returns the names of the packages in folders that would be loaded here, by the key of their grants.
 fn names_of_paths(environment: &Environment) -> BTreeMap<String, String> {
     let found = crate::packages::loadable(environment);
     let named = found.into_iter().filter_map(|package| Some((package.id.as_str().to_owned(), package.name?)));
@@ -125,7 +125,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
         return answer_about_plugin(environment, file, which, (grants, allowed));
     }
     let (found, applicant) = applicant(environment, which, &UserDecisions::of_settings(environment)?)?;
-    // Without this check an invalid pattern would show only when the extension is loaded.
+    // Otherwise an invalid pattern would be detected only when the extension is loaded.
     gate(environment, &UserDecisions::of_settings(environment)?)
         .set_grants(&Profile::new("check").at(&found.root), &grants, Default::default())
         .map_err(|error| UserError::usage(error.to_string()))?;
@@ -136,7 +136,7 @@ fn answer(environment: &Environment, file: &GrantFile, which: &str, texts: &[Str
         let dropped = if record.standing(present) == AnswerValidity::Holds || applicant.present().local {
             0
         } else {
-            // The answers were about other code; the user decides anew about the present one.
+            // The answers were about other code, so the user decides anew about the present code.
             record.revoke(None)
         };
         record.bind(present);
@@ -162,7 +162,8 @@ fn verdict(request: &CapabilityRequest, allowed: bool) -> String {
     if allowed { format!("may now {}", describe(request)) } else { format!("may never {}", describe_denied(request)) }
 }
 
-/// Refuses the pattern of a program with a quoted argument, which no call would match: blanks separate the words of a pattern.
+/// Refuses the pattern of a program with a quoted argument, which would not match any call, because blanks separate the words of
+/// a pattern.
 fn without_quotes(grant: &Grant) -> Result<()> {
     let commands = grant.scope.iter().filter_map(|scope| scope.commands.as_ref()).flatten();
     for command in commands {
@@ -177,7 +178,7 @@ fn without_quotes(grant: &Grant) -> Result<()> {
     Ok(())
 }
 
-/// Answers about a plugin of rummy, of which something was answered before: its code is known once it ran.
+/// Records answers about a plugin of rummy that has a record: its code is known only after it has run.
 fn answer_about_plugin(
     environment: &Environment,
     file: &GrantFile,
@@ -226,7 +227,7 @@ fn answer_about_server(
     Ok(())
 }
 
-/// Returns the source that a user means: as recorded, by its name, or by discovery.
+/// Returns the key of the extension that a user names: by a recorded source, by its name, or by discovery.
 fn key_of(environment: &Environment, book: &GrantStore, which: &str) -> Option<String> {
     let found = find_package(environment, which).ok();
     let loaded = found.map(|found| grant_key(&environment.dirs, found.id.as_str(), found.installed));
@@ -243,7 +244,7 @@ fn applicant(
     decided: &UserDecisions,
 ) -> Result<(PackageEntry, PackageRequest)> {
     let found = find_package(environment, which)?;
-    // A build may read files that need a grant, and nothing is loaded here. Protected files stay protected.
+    // The build may read files that need a grant, because nothing is loaded here. Protected files stay protected.
     let access = FileAccess::new(environment.places()).readable(|_| true);
     let compiler = Compiler::new(environment).with_access(access);
     let output = compiler.build(found.id.as_str(), &input_of(found.id.as_str(), &found.root, &found.entries))?;
@@ -257,7 +258,7 @@ fn gate(environment: &Environment, decided: &UserDecisions) -> Gate {
     Gate::builder(decided.policy.clone(), environment.places()).build()
 }
 
-/// `pi ext explain EXT [WHAT]`: the gate's decision, and its rule.
+/// `pi ext explain EXT [WHAT]`: prints the gate's decision and the rule behind it.
 pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<()> {
     let permissions = Permissions {
         mode: args.policy.map(Into::into),
@@ -294,18 +295,18 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     Ok(())
 }
 
-/// The decision about a call or a request, for the user.
+/// The decision about a call or a request, as shown to the user.
 struct ExplainedDecision {
-    /// The call or the request.
+    /// Description of the call or the request.
     what: String,
     decision: Decision,
-    /// Permanent denials that apply to it.
+    /// Permanent denials that apply to the call or the request.
     never: Vec<String>,
-    /// The grants of a request that they cover only in part.
+    /// If grants cover the request only in part, these grants.
     in_part: Vec<String>,
 }
 
-/// Decides what the user named, or each request of the package.
+/// Decides about the call that the user named, or about each request of the package.
 fn decisions(
     gate: &Gate,
     caller: &Caller,
@@ -326,8 +327,8 @@ fn decisions(
     Ok(applicant.asked.capabilities.iter().filter_map(explained).collect())
 }
 
-/// Describes the grants of a request's capability if none of them is for the capability as a whole and they lack a scope entry of
-/// the request. Empty: the request is granted as a whole.
+/// Returns descriptions of the grants for a request's capability, if together they do not cover the whole request. Empty if the
+/// request is granted as a whole.
 fn partial_grants(request: &CapabilityRequest, held: &[Grant]) -> Vec<String> {
     let of_it: Vec<&Grant> = held.iter().filter(|grant| grant.capability == request.capability).collect();
     let texts = |request: &CapabilityRequest| as_grants(request).into_iter().collect::<BTreeSet<_>>();
@@ -343,12 +344,12 @@ fn partial_grants(request: &CapabilityRequest, held: &[Grant]) -> Vec<String> {
     if is_whole { Vec::new() } else { of_it.iter().map(as_request).map(|grant| describe(&grant)).collect() }
 }
 
-/// Describes a denied request: the warnings of [`describe`] are about granting it.
+/// Describes a denied request, without the warnings of [`describe`] about granting it.
 fn describe_denied(request: &CapabilityRequest) -> String {
     describe(request).replace(" (can run anything)", "")
 }
 
-/// The output of `pi ext explain` about an extension.
+/// The output of `pi ext explain`.
 struct Explanation<'a> {
     found: &'a PackageEntry,
     applicant: &'a PackageRequest,
@@ -375,14 +376,14 @@ impl Explanation<'_> {
         })
     }
 
-    /// Prints it; `is_whole` when the user named no call.
+    /// Prints the explanation; `is_whole` if the user did not name a call.
     fn print(&self, is_whole: bool) {
         stdout(&clean(&shown_name(self.found)));
         if let Some(note) = &self.held.note {
             stdout(&format!("  note: {}", clean(note)));
         }
         self.print_decisions();
-        // Decisions on one scope do not answer a request as a whole.
+        // A decision about one scope does not describe the whole request.
         if is_whole {
             for refused in self.held.never.iter().filter(|refused| refused.scope.is_some()) {
                 let Grant { id, capability, methods, scope, .. } = refused.clone();
@@ -441,7 +442,7 @@ impl Explanation<'_> {
     }
 }
 
-/// Prints that the user answered *never*, when, and how to revoke the answer.
+/// Prints that the user answered *never*, with the time and the command to revoke the answer.
 fn explain_never(record: Option<&PackageRecord>, extension: &str, never: &[String]) {
     if never.is_empty() {
         return;
@@ -473,7 +474,7 @@ fn decision_json(ExplainedDecision { what, decision, in_part, .. }: &ExplainedDe
     })
 }
 
-/// Decides a call of the command line: `exec git status`, `read /etc/hosts`, `http https://example.com/`, `env NAME`, or a
+/// Decides about a call on the command line: `exec git status`, `read /etc/hosts`, `http https://example.com/`, `env NAME`, or a
 /// capability alone.
 fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<(Decision, Vec<String>)> {
     let (capability, rest) = what.split_first().map(|(first, rest)| (first.as_str(), rest)).unwrap_or_default();
@@ -504,7 +505,7 @@ fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<(Decision, Vec
     decide(gate, caller, method, &required)
 }
 
-/// Returns a decision, and the answers *never* behind it.
+/// Returns a decision, and the answers *never* that apply to it.
 fn decide(gate: &Gate, caller: &Caller, method: &str, required: &Required<'_>) -> Result<(Decision, Vec<String>)> {
     match gate.judge(caller, method, required) {
         Ok(Judgement::Settled(decision) | Judgement::Ask(_, decision)) => {

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 /// Column at which the help of pi's own options begins.
 const COLUMN: usize = 30;
 
-/// Returns the command line without its `--help`, when that is about `pi` itself and not about one of its commands.
+/// Returns the command line without `--help`, if that asks for the help of `pi` itself and not of one of its commands.
 pub(crate) fn without_help(argv: &[OsString]) -> Option<Vec<OsString>> {
     let command = Cli::command();
     let is_help = |word: &OsString| word == "--help" || word == "-h";
@@ -26,10 +26,10 @@ pub(crate) fn without_help(argv: &[OsString]) -> Option<Vec<OsString>> {
     Some(argv.iter().filter(|word| !is_help(word)).cloned().collect())
 }
 
-/// Prints the options. Extensions are loaded for their flags, as in pi; those that fail to load add none.
+/// Prints the options. Extensions are loaded for their flags, as in pi; flags of extensions that fail to load are missing.
 pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     let mut text = Cli::command().max_term_width(100).render_help().to_string();
-    // Short and long help are the same text.
+    // Short and long help have the same text.
     text = text.replace(" (see more with '--help')", "");
     let registered = session::registered_flags(environment, args, flags).await.unwrap_or_default();
     if !registered.is_empty() {

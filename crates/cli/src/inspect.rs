@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct InspectArgs {
     /// Recording, made by `pi --tape FILE`
     tape: PathBuf,
-    /// The page to write
+    /// The HTML page to write
     #[arg(short, long, value_name = "REPORT.html")]
     out: PathBuf,
     /// Ledger of the same session, whose decisions are shown with the calls
@@ -24,7 +24,7 @@ pub(crate) struct InspectArgs {
     ledger: Option<PathBuf>,
 }
 
-/// Writes the page. It replaces an older one when it is complete.
+/// Writes the page. An existing page is replaced once the new one is complete.
 pub(crate) fn run(environment: &Environment, args: &InspectArgs) -> Result<()> {
     let at = |path: &Path| environment.dirs.cwd.join(path);
     let (tape, out) = (at(&args.tape), at(&args.out));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// `pi ext ledger verify [FILE]`: one ledger, or all of this user.
+/// `pi ext ledger verify [FILE]`: verifies one ledger, or all ledgers of this user.
 pub(crate) fn verify(environment: &Environment, file: Option<&Path>, as_json: bool) -> Result<()> {
     let disk = Disk::system();
     let files = match file {
@@ -37,7 +37,7 @@ pub(crate) fn verify(environment: &Environment, file: Option<&Path>, as_json: bo
     }
 }
 
-/// The error of a ledger, and the file that has it.
+/// The error in a ledger, with the file.
 struct Broken {
     file: PathBuf,
     line: BrokenLine,

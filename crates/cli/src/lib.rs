@@ -1,10 +1,10 @@
-//! The `pi` command, and `extc`: argument parsing and wiring; it decides nothing.
+//! The commands `pi` and `extc`: argument parsing and wiring, without decisions of their own.
 //!
-//! It is a library so that the attack suite can build the same command with switches in its guards.
+//! This is a library, so that the attack suite can build the same command with guards that can be switched off.
 //!
-//! One program has three front ends over the same session ([`pijs_runtime::SessionBuilder`]): `-p` (`print.rs`), `--mode rpc` (`rpc/`: every command
-//! of pi's protocol document) and a terminal (`pijs-tui`). Each brings a `UiPort` and a `Prompter`. Where no user can answer, both
-//! answer as pi does.
+//! One program has three front ends over the same session ([`pijs_runtime::SessionBuilder`]): `-p` (`print.rs`), `--mode rpc`
+//! (`rpc/`: every command of pi's protocol document) and a terminal (`pijs-tui`). Each provides a `UiPort` and a `Prompter`. If
+//! no user can answer, both answer as pi does.
 
 #![warn(missing_docs)]
 
@@ -46,7 +46,7 @@ use std::time::Duration;
 
 /// Runs the command with the arguments and the environment of this process.
 ///
-/// In a process that was started as a sandboxed realm or a supervisor this does not return.
+/// Does not return in a process that was started as a sandboxed realm or a supervisor.
 pub fn main() -> ExitCode {
     // A sandboxed realm, and the supervisor of an extension's program, run this program again; they do not return from here.
     pijs_realm::worker::enter();
@@ -89,13 +89,13 @@ pub fn main() -> ExitCode {
 
 /// Runs the command `extc`.
 ///
-/// In a process that was started as a build worker this does not return.
+/// Does not return in a process that was started as a build worker.
 pub fn extc() -> ExitCode {
     pijs_extc::worker::enter();
     let (out, mut err) = (std::io::stdout(), std::io::stderr());
     match extc_command::run(std::env::args_os(), &mut out.lock(), &mut err) {
         Ok(code) => ExitCode::from(code),
-        // The reader of the output has gone, so the error cannot be reported.
+        // The output was closed, so the error cannot be reported.
         Err(_) => ExitCode::FAILURE,
     }
 }
@@ -108,7 +108,7 @@ fn runtime(is_single: bool) -> Result<tokio::runtime::Runtime> {
     };
     runtime
         .worker_threads(2)
-        // Helper threads are kept: work waits for one where the system starts no more.
+        // Helper threads are kept: if the system cannot start more, work waits for one.
         .max_blocking_threads(256)
         .thread_keep_alive(Duration::MAX)
         .enable_all()
@@ -131,7 +131,7 @@ fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
     if cli.run.offline {
         environment.variables.insert("PI_OFFLINE".to_owned(), "1".to_owned());
     }
-    // A trace keeps the order of requests, which takes a single thread.
+    // A trace keeps the order of requests, which requires a single thread.
     let runtime = runtime(matches!(cli.command, Some(Command::Ext(ExtCommand::Drive(_)))))?;
     // Extensions and the agent stay on this thread; the runtime's own threads do the waiting.
     let local = tokio::task::LocalSet::new();

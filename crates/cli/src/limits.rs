@@ -1,4 +1,4 @@
-//! `pi ext limits`: the limits of an extension, and the isolation on this machine.
+//! `pi ext limits`: prints the limits of an extension, and the isolation on this machine.
 //!
 //! The isolation is measured: a worker is started and inspected from outside.
 

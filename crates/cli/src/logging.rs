@@ -1,7 +1,7 @@
 //! Logs of this process: `PI_LOG` prints spans and events on stderr, `--log-json FILE` writes them as `pi.ext.log.v1` lines.
 //!
-//! Both take the directives of [`EnvFilter`] (`pijs=debug`, `pijs_host=trace,warn`) and go through the redactor of the ledger.
-//! Without either no subscriber is installed, and a span costs a branch.
+//! Both use directives of [`EnvFilter`] (`pijs=debug`, `pijs_host=trace,warn`) and the redactor of the ledger. Without either, no
+//! subscriber is installed, and a span costs a branch.
 
 mod lines;
 
@@ -19,15 +19,16 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, fmt};
 
-/// The variable with the directives.
+/// Environment variable with the directives.
 const VARIABLE: &str = "PI_LOG";
-/// Directives of `--log-json` without the variable.
+/// Directives of `--log-json` if the variable is not set.
 const USUAL: &str = "pijs=debug";
-/// Faults of an MCP server are told by notices; the client's own log would quote them as they are.
+/// Directive that is always added. Notices report errors of an MCP server; the log of the client library would quote them
+/// unsanitised.
 const NEVER: &str = "rmcp=off";
 
-/// Installs what the environment and the arguments ask for; nothing without them. `command` names what runs, for lines that
-/// belong to no session.
+/// Installs the logs that the environment and the arguments request, if any. `command` is the name of the running command, for
+/// lines outside of a session.
 pub(crate) fn install(environment: &Environment, json: Option<&Path>, command: &str) -> Result<()> {
     let directives = environment.variable(VARIABLE).filter(|directives| !directives.trim().is_empty());
     if directives.is_none() && json.is_none() {
@@ -47,7 +48,7 @@ pub(crate) fn install(environment: &Environment, json: Option<&Path>, command: &
             let path = environment.dirs.cwd.join(path);
             let mut options = OpenOptions::new();
             options.append(true).create(true);
-            // Nobody else reads what extensions did.
+            // Only the user may read the log, which describes the actions of extensions.
             #[cfg(unix)]
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
             let file = options.open(&path).map_err(|error| {
@@ -59,12 +60,12 @@ pub(crate) fn install(environment: &Environment, json: Option<&Path>, command: &
         }
         None => None,
     };
-    // An embedder that runs the command may have installed a subscriber of its own.
+    // An embedder that runs the command may have installed another subscriber.
     let _ = tracing_subscriber::registry().with(people).with(lines).try_init();
     Ok(())
 }
 
-/// Reads directives.
+/// Parses directives.
 fn filter(directives: &str) -> Result<EnvFilter> {
     let filter = EnvFilter::builder().parse(directives).map_err(|error| {
         let failure = UserError::usage(format!("{VARIABLE}: {directives:?} cannot be read: {error}"));
@@ -76,7 +77,7 @@ fn filter(directives: &str) -> Result<EnvFilter> {
     })
 }
 
-/// stderr without the secrets that the ledger would not show either.
+/// Writes to stderr, with the secrets redacted that the ledger redacts.
 struct Redacted(Redactor);
 
 impl<'a> MakeWriter<'a> for Redacted {
@@ -90,7 +91,7 @@ impl<'a> MakeWriter<'a> for Redacted {
 struct RedactedWriter<'a>(&'a Redactor);
 
 impl Write for RedactedWriter<'_> {
-    /// Writes one formatted line: the layer formats a line before it writes it.
+    /// Writes one formatted line; the layer formats a whole line before it writes.
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let line = self.0.text(&String::from_utf8_lossy(bytes));
         output::stderr(line.trim_end_matches('\n'));

@@ -1,4 +1,4 @@
-//! `pi mcp ...`: the servers of `mcp.json`.
+//! `pi mcp ...`: manages the servers of `mcp.json`.
 
 use crate::args::{McpAddArgs, McpCommand};
 use crate::output::{clean, stderr, stdout};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Runs one command.
+/// Runs one `pi mcp` command.
 pub(crate) async fn run(environment: &Environment, command: McpCommand) -> Result<()> {
     match command {
         McpCommand::Add(args) => add(environment, *args),
@@ -99,7 +99,7 @@ fn remove(environment: &Environment, name: &str, local: bool) -> Result<()> {
     Ok(())
 }
 
-/// Changes a file; returns whether it had a server of this name.
+/// Adds, replaces or removes a server in a file; returns whether the file had a server with this name.
 fn edit(path: &Path, name: &str, entry: Option<&ServerEntry>) -> Result<bool> {
     let text = mcp_config::read(path)?;
     let (text, had) = config::edit(text.as_deref(), name, entry).map_err(|problem| {
@@ -128,7 +128,7 @@ pub(crate) fn documents(environment: &Environment) -> Result<Vec<Value>> {
     Ok(servers.iter().map(|server| document(environment, server)).collect())
 }
 
-/// Returns the servers of a package's manifest, in the form of those of `mcp.json`.
+/// Returns the servers of a package's manifest, in the form of [`documents`].
 pub(crate) fn documents_of(environment: &Environment, package: &PackageEntry) -> Vec<Value> {
     let (servers, problems) = match package.loose_file() {
         Some(_) => Default::default(),
@@ -198,7 +198,7 @@ fn show(servers: &[Value], as_json: bool) {
     }
 }
 
-/// `pi mcp list --probe`: fails when an enabled server does not answer.
+/// `pi mcp list --probe`: starts each server, and fails if an enabled one does not respond.
 async fn probe(environment: &Environment, as_json: bool) -> Result<()> {
     let can_ask = environment.stdin_is_terminal && environment.stderr_is_terminal;
     let prompter = can_ask.then(|| Arc::new(Terminal::default()) as _);
@@ -276,7 +276,7 @@ async fn login(environment: &Environment, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Forwards the user's lines until the program ends: a read of a terminal cannot be cancelled.
+/// Forwards the user's lines until the program exits, because a read of a terminal cannot be cancelled.
 fn read_lines(to: tokio::sync::mpsc::UnboundedSender<String>) {
     std::thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(std::result::Result::ok) {

@@ -7,7 +7,7 @@ use pijs_llm::models::{Models, has_client};
 use pijs_llm::provider::Model;
 use serde_json::Value;
 
-/// `pi --list-models [SEARCH]`: models that can be used, or could be with a key.
+/// `pi --list-models [SEARCH]`: prints the models that can be used, or could be used with a key.
 pub(crate) fn list(models: &Models, search: &str) {
     let available = models.available();
     if available.is_empty() {
@@ -57,7 +57,7 @@ pub(crate) fn list(models: &Models, search: &str) {
     }
 }
 
-/// Returns whether the text contains each word's characters in their order.
+/// Returns whether the text contains the characters of each search word in order.
 fn matches(search: &str, text: &str) -> bool {
     let text = text.to_lowercase();
     search.to_lowercase().split_whitespace().all(|word| {

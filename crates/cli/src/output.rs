@@ -1,4 +1,4 @@
-//! Writes to the two streams. All output to a terminal is sanitised here, whatever its source.
+//! Writes to stdout and stderr. All output to a terminal is sanitised here, regardless of its source.
 
 use pijs_protocol::guard;
 use pijs_runtime::Notices;
@@ -6,7 +6,7 @@ pub(crate) use pijs_runtime::{clean, indented, option_text};
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// Writes one line to stdout. A closed pipe (`pi list | head -1`) is no error.
+/// Writes one line to stdout. A closed pipe (`pi list | head -1`) is not an error.
 ///
 /// A pipe gets the bytes unchanged; a terminal gets sanitised text.
 pub(crate) fn stdout(line: &str) {
@@ -15,7 +15,7 @@ pub(crate) fn stdout(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Writes a model's reply to stdout, complete.
+/// Writes a complete reply of the model to stdout.
 pub(crate) fn reply(text: &str) {
     let mut out = std::io::stdout().lock();
     let text = match out.is_terminal() {
@@ -40,7 +40,7 @@ pub(crate) fn divert(to: Option<Notices>) {
     *DIVERTED.lock().unwrap_or_else(PoisonError::into_inner) = to;
 }
 
-/// JSON on its way out, a line or several at a time: harmless for a terminal, and the same values.
+/// Writes lines of JSON. Escapes characters that could control a terminal, without changing the values.
 pub(crate) struct Json<W>(pub(crate) W);
 
 impl<W: Write> Write for Json<W> {

@@ -34,13 +34,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Minimum age of a version before an update takes it: most hijacked versions are found in that time.
+/// Minimum age of a version that an update installs: most hijacked versions are discovered within this time.
 const UPDATES_WAIT: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 
-/// Longest wait of an install for optional downloads.
+/// Maximum time that an install waits for optional downloads.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `pi install [SOURCE]...`: one after the other; a failure does not prevent the others.
+/// `pi install [SOURCE]...`: installs the sources one after the other; a failure does not prevent the other installs.
 pub(crate) async fn install_all(environment: &Environment, args: &InstallArgs) -> Result<()> {
     let mut failed = Failed::default();
     for one in args.each() {
@@ -68,7 +68,7 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
                         // The registry has answered, so the first session need not probe it.
                         pi_texts::prepare(environment).await;
                     }
-                    // The result is the last line.
+                    // The outlook is the last line of the output.
                     outlook.iter().for_each(|line| stderr(line));
                     Ok(())
                 }
@@ -81,7 +81,7 @@ pub(crate) async fn install(environment: &Environment, args: &InstallArgs) -> Re
     failed.into_result()
 }
 
-/// The failures of several packages.
+/// Collects the failures of several packages.
 #[derive(Default)]
 struct Failed(Option<UserError>);
 
@@ -136,14 +136,14 @@ fn root(installed: &Installed) -> &Path {
     if installed.path.is_file() { installed.path.parent().unwrap_or(&installed.path) } else { &installed.path }
 }
 
-/// Stores the consent and prints the install; returns the last line, the outlook of the package.
+/// Stores the consent and prints the install; returns the outlook of the package, which is the last line.
 fn finish_install(
     environment: &Environment,
     reviewer: &Reviewer,
     installed: &Installed,
     args: &InstallArgs,
 ) -> Result<Option<String>> {
-    // Without code of its own there is nothing to consent to.
+    // A package without code does not need consent.
     let agreed = match installed.entries.is_empty() {
         true => Vec::new(),
         false => consent_to(reviewer, installed, args.common.local)?,
@@ -200,10 +200,10 @@ fn of_all<T: PartialEq>(
     (!agreed.is_empty()).then_some(all)
 }
 
-/// The end of the installer's warning about a dependency that it leaves out.
+/// Suffix of the installer's warning about an omitted native dependency.
 const NATIVE: &str = " is a native binary for one system; left out";
 
-/// Most native binaries that are named.
+/// Maximum number of native binaries that are named.
 const MAX_NAMED: usize = 3;
 
 /// Prints the warnings about a package. With `is_detail`, skipped scripts and `remarks` about its code are collapsed to one line
@@ -247,7 +247,7 @@ fn named(installed: &Installed) -> String {
     with_name(installed.name.as_deref(), &installed.id, &installed.id)
 }
 
-/// Returns the display name of a package: its `source`, and before it the name in its manifest unless the id has it.
+/// Returns the display name of a package: the name in its manifest, unless the id contains it, and its `source`.
 fn with_name(name: Option<&str>, id: &str, source: &str) -> String {
     match name {
         Some(name) if !id.starts_with("npm:") => format!("{} ({source})", one_line(name, "")),
@@ -283,7 +283,7 @@ fn contents(installed: &Installed) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
 }
 
-/// Stores the decisions on an installed package that were made before it was put in place.
+/// Stores the decisions about an installed package, which were made before it was put in place.
 fn consent_to(
     reviewer: &Reviewer,
     installed: &Installed,
@@ -362,7 +362,7 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
         documents.push(document(&id, &outcome));
         match outcome {
             Ok(installed) => failed.note(updated(environment, &reviewer, &installed, args).await),
-            // The installed version stays in use, which is no failure.
+            // The installed version stays in use, which is not a failure.
             Err(error) if error.code == InstallCode::Consent => stderr(&indented(&format!("not updated: {error}"))),
             Err(error) => failed.note(Err(error.into())),
         }
@@ -381,7 +381,7 @@ fn document(id: &str, outcome: &pijs_packages::Result<Installed>) -> Value {
     }
 }
 
-/// Stores the decisions on an updated package, and prints its tools and commands.
+/// Stores the decisions about an updated package, and prints its tools and commands.
 async fn updated(
     environment: &Environment,
     reviewer: &Reviewer,
@@ -409,7 +409,7 @@ async fn updated(
     Ok(())
 }
 
-/// Returns the absolute path of the first git of `PATH`.
+/// Returns the options for git, with the absolute path of the first git in `PATH`.
 fn git(environment: &Environment) -> GitOptions {
     let path = environment.variable("PATH").unwrap_or_default();
     let program = std::env::split_paths(path)
@@ -434,11 +434,12 @@ fn installer(
 pub(crate) fn remove(environment: &Environment, args: &RemoveArgs) -> Result<()> {
     let _slow = SlowTask::begin(&environment.notices, format!("removing {}: waiting for the disk", args.source));
     let removed = reader(environment)?.remove(&args.source, scope(args.local))?;
-    // The next package of this name prompts anew, and inherits no files.
+    // Another package with this name later prompts anew and does not inherit files.
     let of = |id: &str| grant_key(&environment.dirs, id, Some(scope(args.local)));
     let own = of(&removed.id);
     let keys = GrantFile::new(environment, Arc::new(SystemTimer::new())).change(|book| {
-        // Its components are removed with it. The key of one begins with the package's, and ends as all keys of the scope do.
+        // The components of the package are removed as well. Their keys begin with the package's id and have the same suffix as
+        // all keys of the scope.
         let end = own.strip_prefix(&removed.id).unwrap_or_default();
         let is_its = |key: &str| {
             let id = key.strip_suffix(end).unwrap_or(key);
@@ -524,7 +525,8 @@ pub(crate) fn loaded(environment: &Environment, named: Vec<String>, as_json: boo
     Ok(())
 }
 
-/// Returns an extension by its name, source or path: one that would be loaded here, or one that could be named with `-e`.
+/// Returns an extension by its name, source or path. It may be an extension that would be loaded here, or one that can be named
+/// with `-e`.
 pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<PackageEntry> {
     let found = discovered(environment, Vec::new())?;
     let path = environment.dirs.cwd.join(which).canonicalize().ok().map(|path| format!("path:{}", path.display()));
@@ -535,7 +537,7 @@ pub(crate) fn find_package(environment: &Environment, which: &str) -> Result<Pac
     if let Some(package) = found.packages.iter().find(identified) {
         return Ok(package.clone());
     }
-    // A folder can be named by its manifest, as long as no other has that name.
+    // A folder can be named by the name in its manifest, if no other extension has that name.
     let named: Vec<&PackageEntry> = found
         .packages
         .iter()
@@ -585,14 +587,14 @@ pub(crate) fn shown_name(package: &PackageEntry) -> String {
     }
 }
 
-/// Returns the packages that a session would load here; none where discovery fails.
+/// Returns the packages that a session would load here; empty if discovery fails.
 pub(crate) fn loadable(environment: &Environment) -> Vec<PackageEntry> {
     let trusted = Trust::read(environment).is_ok_and(|trust| trust.covers(&environment.dirs.cwd));
     let options = DiscoverOptions { dirs: environment.dirs.clone(), named: Vec::new(), only_named: false, trusted };
     resolve_extensions(&options).packages
 }
 
-/// `pi ext show`: requests of a package, and findings of its scan.
+/// `pi ext show`: prints the requests of a package, and the findings of its scan.
 pub(crate) fn show(environment: &Environment, which: &str, as_json: bool) -> Result<()> {
     let package = find_package(environment, which)?;
     let id = package.id.as_str();
@@ -649,7 +651,7 @@ fn discovered(environment: &Environment, named: Vec<String>) -> Result<Discovery
     Ok(found)
 }
 
-/// Returns an installer that does not build: for listing and removing.
+/// Returns an installer that does not build packages, for listing and removing.
 fn reader(environment: &Environment) -> Result<Installer> {
     let builder = |_: &BuildInput| -> pijs_packages::Result<BuildReport> { Ok(BuildReport::default()) };
     Ok(Installer::new(environment.dirs.clone(), environment.npm_config(None)?, Arc::new(builder))?)
@@ -670,7 +672,7 @@ fn entries(count: usize) -> String {
     if count == 1 { "1 extension".to_owned() } else { format!("{count} extensions") }
 }
 
-/// Progress: a progress bar on a terminal, and in a pipe an occasional line.
+/// Shows progress: a progress bar on a terminal, and an occasional line in a pipe.
 struct Bar(ProgressBar, Mutex<Option<SlowTask>>);
 
 impl Bar {

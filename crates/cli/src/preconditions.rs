@@ -1,16 +1,16 @@
-//! Checks the system's resources before anything starts. Without randomness the standard library panics at the first hash table,
-//! and without threads the runtime panics or hangs: here both are errors with a reason.
+//! Checks the system's resources before anything starts. Without randomness, the standard library would panic at the first hash
+//! table, and without threads, the runtime would panic or hang. These checks report an error with the reason instead.
 
 use pijs_runtime::{Result, UserError};
 use std::sync::mpsc;
 use std::thread;
 
-/// Least number of concurrent threads of a session: two of the runtime, one of its helpers, the ledger's, the compiler's, and one
-/// in reserve.
+/// Minimum number of concurrent threads of a session: two of the runtime, one of its helpers, the ledger's, the compiler's, and
+/// one in reserve.
 const THREADS: usize = 6;
 
-/// Raises the limit on open files of this process and its children to the user's maximum, as Node does: handles of extensions
-/// must not exhaust it.
+/// Raises the limit on open files of this process and its children to the user's maximum, as Node does: file handles of
+/// extensions must not exhaust it.
 pub(crate) fn raise_open_files() {
     #[cfg(unix)]
     {
@@ -18,13 +18,13 @@ pub(crate) fn raise_open_files() {
         let mut limit = getrlimit(Resource::Nofile);
         if limit.current != limit.maximum {
             limit.current = limit.maximum;
-            // Some systems allow less than they report; the present limit works, too.
+            // Some systems allow less than they report; the current limit is sufficient as well.
             let _ = setrlimit(Resource::Nofile, limit);
         }
     }
 }
 
-/// Fails when the system lacks a required resource.
+/// Fails if the system lacks a required resource.
 pub(crate) fn check() -> Result<()> {
     pijs_durable::entropy(&mut [0; 16]).map_err(|error| {
         UserError::failed(format!("the system gives no randomness: {error}"))

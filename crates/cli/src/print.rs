@@ -1,4 +1,4 @@
-//! Runs `pi` from its arguments: unsupported options, the choice of the front end, and the reply of `pi -p`.
+//! Runs `pi` from its arguments: reports unsupported options, chooses the front end, and prints the reply of `pi -p`.
 
 use crate::args::{ExtensionFlag, Mode, RunArgs};
 use crate::export;
@@ -48,7 +48,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         stops.next().await;
         is_interrupted.set(true);
         control.abort();
-        // The run winds down, whatever extensions wait for; a second signal ends it at once.
+        // The run winds down, regardless of what extensions are waiting for; a second signal ends it at once.
         if guard!(ShutdownPrint) {
             host.limit_waits_after_abort();
             let _ = tokio::time::timeout(WIND_DOWN + SHUTDOWN_GRACE, stops.next()).await;
@@ -60,7 +60,7 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         let code = control.left().await;
         is_interrupted.set(true);
         control.abort();
-        // The run winds down here as well, and the session ends with it.
+        // The run winds down here as well, and then the session ends.
         tokio::time::sleep(WIND_DOWN + SHUTDOWN_GRACE).await;
         UserError::left(code)
     };
@@ -94,10 +94,10 @@ async fn run_terminal(environment: &Environment, args: RunArgs, flags: Vec<Exten
     pijs_tui::serve(environment, options, divert, assemble).await
 }
 
-/// Reports retries and firings of rules on stderr, a line each; the rest of the output is the reply's text.
+/// Reports retries and firings of rules on stderr, one line each; other events are not printed.
 #[derive(Default)]
 struct Retries {
-    /// The reason of the last line, which is not repeated.
+    /// The reason in the last line, so that it is not repeated.
     reason: String,
 }
 
@@ -142,7 +142,7 @@ fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-/// A session that answers the prompts of the command line, and ends.
+/// A session that answers the prompts of the command line and then ends.
 pub(crate) struct Answering(pub(crate) AgentSession);
 
 impl Deref for Answering {
@@ -154,7 +154,7 @@ impl Deref for Answering {
 }
 
 impl Answering {
-    /// Opens the session, answers the prompt, closes the session.
+    /// Starts the session, answers the prompts, and shuts the session down.
     pub(crate) async fn run(&self, prompts: Prompts, is_text: bool, is_interrupted: &Cell<bool>) -> Result<()> {
         let outcome = self
             .agent
@@ -169,10 +169,10 @@ impl Answering {
                 outcome
             })
             .await;
-        // Pending effects (a log line, an event on the bus) are performed.
+        // Completes pending effects such as a log line or an event on the bus.
         let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
         match outcome? {
-            // A signal, or an extension that ends the program.
+            // A signal arrived, or an extension ended the program.
             Some(Outcome { ending: Ending::Aborted | Ending::Failed(_), .. }) if is_interrupted.get() => {
                 Err(UserError::interrupted())
             }
@@ -209,8 +209,8 @@ impl Answering {
     }
 }
 
-/// Judges a run whose events were written: their reader knows how a reply ended, and as in pi the exit code is 0. Only a failed
-/// command has no event.
+/// Returns the result of a run whose events were written. A reader of the events knows how a reply ended, so the exit code is 0,
+/// as in pi. Only a failed command has no event.
 fn judge_events(outcome: Outcome) -> Result<()> {
     match outcome.ending {
         Ending::Failed(_) | Ending::Aborted => Ok(()),
@@ -218,7 +218,7 @@ fn judge_events(outcome: Outcome) -> Result<()> {
     }
 }
 
-/// Judges the result of a run; `model` is the one in use.
+/// Converts the outcome of a run to a result; `model` is the current model.
 fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
     match outcome.ending {
         Ending::Done | Ending::Handled => Ok(()),
@@ -227,7 +227,7 @@ fn judge(outcome: Outcome, model: Option<Model>) -> Result<()> {
             Ok(())
         }
         Ending::CommandFailed(error) => Err(UserError::failed(clean(&error.to_string()))),
-        // Aborted by an extension: a signal ends the program elsewhere.
+        // An extension has aborted the run; an abort by a signal is handled elsewhere.
         Ending::Aborted => {
             let said = outcome.message.and_then(|message| message.error_message);
             Err(UserError::failed(clean(said.as_deref().unwrap_or("Request was aborted"))))

@@ -1,6 +1,6 @@
 //! The prompts of the command line: piped input, then files (`@notes.md`, `@shot.png`), then the messages.
 //!
-//! As in pi: pipe, files and the first message are one prompt; every further message is one of its own.
+//! As in pi, piped input, files and the first message are one prompt; every further message is a separate prompt.
 
 use crate::args::{Mode, RunArgs};
 use base64::Engine as _;
@@ -10,7 +10,7 @@ use pijs_runtime::{Result, UserError};
 use pijs_tools::image_type;
 use std::io::Read;
 
-/// Longest prompt that is read from the standard input.
+/// Maximum size in bytes of a prompt on standard input.
 const LONGEST_PROMPT: u64 = 16 << 20;
 
 /// The prompts of a command line, in their order.
@@ -26,12 +26,12 @@ impl Prompts {
     }
 }
 
-/// Returns whether to answer one prompt and exit: on request, and where no user is at a terminal, as in pi.
+/// Returns whether to answer the prompts of the command line and exit: on request, or if no user is at a terminal, as in pi.
 pub(crate) fn answers_one(environment: &Environment, args: &RunArgs) -> bool {
     args.print || args.mode == Mode::Json || !environment.stdin_is_terminal || !environment.stdout_is_terminal
 }
 
-/// Returns the prompts of a run without a user: piped input counts as well.
+/// Returns the prompts of a run without a user, including piped input.
 pub(crate) async fn piped(environment: &Environment, args: &RunArgs) -> Result<Prompts> {
     if environment.stdin_is_terminal {
         return typed(environment, args, String::new());

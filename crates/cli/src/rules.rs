@@ -1,8 +1,8 @@
 //! `pi rules`, and the options of streamed rules. The rules of a session are in [`pijs_runtime::rules`].
 //!
-//! | module | idea |
+//! | module | content |
 //! |---|---|
-//! | `list`, `lint`, `init` | the commands on rule files |
+//! | `list`, `lint`, `init` | commands on rule files |
 //! | `try_out` | `pi rules test`: rules over a file, standard input or cases |
 //! | `sessions` | `pi rules scan`, `explain` and `stats`: rules over session files |
 
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 /// `pi rules ...`
 #[derive(Debug, Subcommand)]
 pub(crate) enum RulesCommand {
-    /// List the rules here: active ones, and why the others are not
+    /// List the rules of this folder: active ones, and why others are inactive
     List(FromArgs),
     /// Print a rule: its file, its conditions and its scope
     Show {
@@ -61,7 +61,7 @@ pub(crate) struct RuleArgs {
     pub(crate) rules_from: Vec<RuleProgram>,
 }
 
-/// Options that choose rule files.
+/// Options that select rule files.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct FromArgs {
     /// A folder of rules, or a rule file, instead of the usual ones; repeatable
@@ -78,20 +78,20 @@ pub(crate) struct FromArgs {
 impl FromArgs {
     fn read(&self, environment: &Environment) -> Result<RuleSet> {
         let mut set = RuleSet::read(environment, &self.paths, "--rules", &self.peers)?;
-        // A command about rules ignores that they are disabled.
+        // Commands about rules work even if rules are disabled.
         set.turn_on();
         Ok(set)
     }
 }
 
-/// Takes the reports on conditions that were given up, or tested less often, of the rules that are wanted.
+/// Takes the reports on conditions that were given up or tested less often, for the selected rules.
 fn take_reports(engine: &mut RuleEngine, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     // `pi rules lint` reports mistakes in files.
     let is_shown = |report: &RuleReport| !report.is_mistake && is_wanted(report.rule.as_str());
     engine.take_reports().into_iter().filter(is_shown).map(|report| printable(&report.to_string())).collect()
 }
 
-/// Returns the failure of `--fail`: whether the patterns of these reports match is unknown.
+/// Returns the error for `--fail` when it is unknown whether the patterns of these reports match.
 fn given_up(reports: usize) -> UserError {
     UserError::failed(format!("{} could not be tested to the end", counted(reports, "condition")))
         .help("rewrite the conditions that the warnings name, without repetition inside of repetition")

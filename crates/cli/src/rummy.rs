@@ -1,4 +1,4 @@
-//! `pi rummy`: runs of rummy's dialect, its plugins and its entries.
+//! `pi rummy`: runs, plugins and entries of the rummy dialect.
 
 use crate::output::{clean, indented, stderr, stdout};
 use crate::terminal::{Terminal, at_once};
@@ -26,7 +26,7 @@ pub(crate) enum RummyCommand {
     Serve(ServeCommand),
     /// Write an example plugin to .pi/rummy/plugins
     Init,
-    /// List plugins: what is loaded, and what they register
+    /// List the loaded plugins and their registrations
     Plugins {
         #[command(flatten)]
         common: CommonArgs,
@@ -36,10 +36,10 @@ pub(crate) enum RummyCommand {
     },
     /// List the entries of a run
     Entries {
-        /// Name of the run; the default is the last of this folder
+        /// Name of the run; by default, the latest run of this folder
         #[arg(long)]
         run: Option<String>,
-        /// Paths to list, as rummy writes patterns: known://*, src/**
+        /// Paths to list, as a pattern of rummy: known://*, src/**
         #[arg(default_value = "**")]
         pattern: String,
         /// Print JSON, with bodies
@@ -48,7 +48,7 @@ pub(crate) enum RummyCommand {
     },
     /// Show the entries of a run in order
     Log {
-        /// Name of the run; the default is the last of this folder
+        /// Name of the run; by default, the latest run of this folder
         #[arg(long)]
         run: Option<String>,
         /// Print JSON
@@ -63,7 +63,7 @@ pub(crate) struct CommonArgs {
     /// Also load the plugins below a folder; repeatable
     #[arg(long, value_name = "FOLDER")]
     plugins: Vec<PathBuf>,
-    /// Also load an extension of pi: its handlers of streams and calls run here too; repeatable
+    /// Also load an extension of pi, with its handlers of streams and calls; repeatable
     #[arg(short, long, value_name = "PATH")]
     extension: Vec<String>,
     /// Record the realms to a file, for pi replay
@@ -101,13 +101,13 @@ pub(crate) struct CommonArgs {
 /// `pi rummy run PROMPT`
 #[derive(Debug, Args)]
 pub(crate) struct RunCommand {
-    /// Task to do; without one, the run of --run continues where it was interrupted
+    /// Task to do; if omitted, the run of --run continues where it was interrupted
     #[arg(required_unless_present = "run")]
     prompt: Option<String>,
-    /// Name of the run; one that exists continues
+    /// Name of the run; an existing run is continued
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// Change no file and run no command that changes something
+    /// Do not change files or run commands that change something
     #[arg(long)]
     ask: bool,
     /// Accept every proposal without a prompt
@@ -126,10 +126,10 @@ pub(crate) struct RunCommand {
 /// `pi rummy serve`
 #[derive(Debug, Args)]
 pub(crate) struct ServeCommand {
-    /// Port on 127.0.0.1; 0 takes a free one
+    /// Port on 127.0.0.1; 0 selects a free one
     #[arg(long, default_value_t = 3044)]
     port: u16,
-    /// Folder that clients may work in; repeatable, the default is the working folder
+    /// Folder that clients may work in; repeatable; by default, the working folder
     #[arg(long, value_name = "FOLDER")]
     project: Vec<PathBuf>,
     #[command(flatten)]
@@ -173,7 +173,7 @@ pub(crate) async fn run(environment: &Environment, command: RummyCommand) -> Res
     }
 }
 
-/// A user at a terminal; without one every proposal is rejected.
+/// The user at a terminal; without a user, every proposal is rejected.
 struct AtTerminal {
     terminal: Option<Terminal>,
     json: bool,
@@ -212,7 +212,7 @@ impl RunClient for AtTerminal {
             let asks = if is_question { "answer; Enter is none: " } else { "accept? y or n; Enter is no: " };
             let question =
                 format!("\n== {} ({})\n{}\n== {asks}", proposal.action, proposal.alias, indented(&clean(&shown)));
-            // A line that was typed ahead grants no power; an answer to the model is accepted.
+            // A line that was typed ahead must not grant anything, but is accepted as an answer to the model.
             let line = tokio::task::spawn_blocking(move || match is_question {
                 true => terminal.ask(&question),
                 false => terminal.answer(&question),
@@ -237,7 +237,7 @@ fn failed(error: RummyError) -> UserError {
     }
 }
 
-/// The plugins of rummy that have realms and grants of their own here.
+/// Returns the plugins of rummy that have separate realms and grants here.
 pub(crate) fn external_plugins(environment: &Environment) -> Result<Vec<ExternalPlugin>> {
     let is_named =
         environment.variables.iter().any(|(name, value)| name.starts_with("RUMMY_PLUGIN_") && !value.is_empty());

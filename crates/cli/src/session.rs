@@ -12,7 +12,7 @@ use pijs_runtime::{
 };
 use std::sync::Arc;
 
-/// Builds the session of the command line. `ledger` replaces the ledger's file.
+/// Builds the session of the command line. `ledger` is used instead of the ledger's file, if it is set.
 pub(crate) async fn assemble(
     environment: &Environment,
     args: &RunArgs,
@@ -28,7 +28,7 @@ pub(crate) async fn assemble(
     loaded(builder, flags).await?.open().await
 }
 
-/// `pi --list-models`: loads extensions for the models that they register.
+/// `pi --list-models`: loads extensions for the models that they register, and prints all models.
 pub(crate) async fn list_models(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     let loaded = load_registrations(environment, &args, flags).await?;
     let (models, wrong) = loaded.models();
@@ -52,7 +52,7 @@ pub(crate) async fn registered_flags(
     Ok(flags)
 }
 
-/// Loads extensions for their registrations; nothing of the session is stored.
+/// Loads extensions only for their registrations; the session is not stored.
 async fn load_registrations(
     environment: &Environment,
     args: &RunArgs,
@@ -72,7 +72,7 @@ async fn loaded(builder: SessionBuilder, flags: Vec<ExtensionFlag>) -> Result<Lo
     Ok(loaded)
 }
 
-/// Gives extensions the flags of the command line.
+/// Passes the flags of the command line to the extensions.
 fn set_flags(loaded: &LoadedSession, flags: Vec<ExtensionFlag>) -> Result<()> {
     let problems = loaded.give_flags(flags.into_iter().map(|flag| (flag.name, flag.value)));
     let Some(last) = problems.last() else { return Ok(()) };

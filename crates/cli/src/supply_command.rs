@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Prefixes of the names of licence files, in capitals.
+/// Upper-case prefixes of the names of licence files.
 const LICENCE_FILES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "NOTICE"];
 
 /// Prepares all units and prints a line for each; with `licences` also writes their licence texts.

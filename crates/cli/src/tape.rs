@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tokio::task::LocalSet;
 
-/// Characters of an entry of the session that are shown.
+/// Maximum number of characters of a session entry that are shown.
 const SHOWN: usize = 120;
 
 /// `pi replay TAPE`
@@ -31,16 +31,16 @@ pub(crate) struct ReplayArgs {
     /// Stop after this turn, and print the state of each extension
     #[arg(long, value_name = "TICK")]
     pub(crate) until: Option<u64>,
-    /// Compare from this turn on; extensions that had ended before are not run
+    /// Compare from this turn on; extensions that had stopped before are not run
     #[arg(long, value_name = "TICK", conflicts_with = "against")]
     pub(crate) from: Option<u64>,
-    /// Run this extension, a folder or a file, in place of the recorded one of its name
+    /// Run this extension, a folder or a file, in place of the recorded one with its name
     #[arg(long, value_name = "EXTENSION")]
     pub(crate) against: Option<PathBuf>,
-    /// Kind of realms that extension code runs in
+    /// Isolation of extension code
     #[arg(long, value_parser = isolation(), default_value_t)]
     pub(crate) isolation: Isolation,
-    /// Replay a tape of another build of pi, too; expect differences
+    /// Replay even a tape of another build of pi; expect differences
     #[arg(long)]
     pub(crate) accept_build: bool,
     /// Print JSON
@@ -80,7 +80,7 @@ pub(crate) enum TapeCommand {
         /// The tape to write
         #[arg(short, long, value_name = "FILE")]
         out: PathBuf,
-        /// Turns to remove: one, or from one to another; repeatable
+        /// Turns to remove: one (7) or a range (7..12); repeatable
         #[arg(long, value_name = "TICK[..TICK]", required = true, value_parser = ticks)]
         ticks: Vec<RangeInclusive<u64>>,
     },
@@ -91,7 +91,7 @@ pub(crate) enum TapeCommand {
         /// The tape to write
         #[arg(short, long, value_name = "FILE")]
         out: PathBuf,
-        /// A secret: the text itself, or the variable that holds it; repeatable. Text that looks like a credential is always
+        /// A secret: the text itself, or the variable that contains it; repeatable. Text that looks like a credential is always
         /// replaced
         #[arg(long, value_name = "ENV|TEXT")]
         secret: Vec<String>,
@@ -100,7 +100,7 @@ pub(crate) enum TapeCommand {
     Export {
         /// Recording, made by `pi --tape FILE`
         tape: PathBuf,
-        /// Use Chrome's trace event format, which Perfetto opens, too
+        /// Use Chrome's trace event format, which Perfetto can open
         #[arg(long, required_unless_present = "otel")]
         chrome: bool,
         /// Use OpenTelemetry JSON
@@ -112,7 +112,7 @@ pub(crate) enum TapeCommand {
     },
 }
 
-/// Reads `7` or `7..12`, both ends counted.
+/// Parses `7` or `7..12`, an inclusive range.
 fn ticks(text: &str) -> std::result::Result<RangeInclusive<u64>, String> {
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| format!("{text:?} is not the number of a turn"));
     let (first, last) = text.split_once("..").unwrap_or((text, text));
@@ -180,7 +180,7 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
     }
 }
 
-/// A tape that is derived from another one, and replaces the output when it is complete.
+/// A tape that is derived from another one. It replaces the output file once it is complete.
 struct Written<'a> {
     environment: &'a Environment,
     file: tempfile::NamedTempFile,
@@ -229,7 +229,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// `pi replay TAPE`: exits with 0 when the replay gives the recorded outputs.
+/// `pi replay TAPE`: exits with 0 if the replay produces the recorded outputs.
 pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Result<()> {
     let path = &environment.dirs.cwd.join(&args.tape);
     let tape = open(path)?;
@@ -293,7 +293,7 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
     }
 }
 
-/// Finds the extensions that had ended before a tick. With an index, what only they did is not read.
+/// Finds the extensions that had stopped before a tick. If the tape has an index, blocks with only their records are not read.
 fn from_tick(
     path: &Path,
     tape: TapeReader<BufReader<File>>,
@@ -309,7 +309,7 @@ fn from_tick(
     Ok((tape, ended))
 }
 
-/// `pi ext drive --schedule SCHEDULE TAPE`: exits with 0 when nothing fails under the schedule.
+/// `pi ext drive --schedule SCHEDULE TAPE`: exits with 0 if nothing fails under the schedule.
 pub(crate) async fn run_schedule(environment: &Environment, args: &DriveArgs, schedule: &str) -> Result<()> {
     let path = &environment.dirs.cwd.join(&args.scenario);
     in_time_zone(environment, &open(path)?.header().time_zone)?;
@@ -327,7 +327,7 @@ pub(crate) async fn run_schedule(environment: &Environment, args: &DriveArgs, sc
     Ok(())
 }
 
-/// Replays the loop of the agent, if the tape has it.
+/// Replays the agent's loop, if the tape contains it.
 async fn agent_loop(path: &Path) -> Result<Option<AgentOutcome>> {
     let mut tape = open(path)?;
     let records = pijs_tape::agent_records(&mut tape).map_err(|error| unreadable(path, &error))?;
@@ -338,7 +338,7 @@ async fn agent_loop(path: &Path) -> Result<Option<AgentOutcome>> {
     LocalSet::new().run_until(replay_agent(records, tape.is_complete())).await.map_err(unread)
 }
 
-/// Fails if the loop of the agent differs from the recorded one, or was not replayed to its end.
+/// Fails if the agent's loop differs from the recorded one, or was not replayed to its end.
 fn judge_agent(path: &Path, agent: Option<&AgentOutcome>) -> Result<()> {
     let Some(AgentOutcome { divergence, stopped_at, .. }) = agent else { return Ok(()) };
     if let Some(divergence) = divergence {
@@ -356,8 +356,8 @@ fn agent_counts(agent: &AgentOutcome) -> String {
     format!("; the agent's loop: {requests} requests, {tool_calls} tool calls, {entries} session entries")
 }
 
-/// Restarts the process in the recorded time zone: a realm in this thread, which is needed to locate a difference, has the time
-/// zone of the process.
+/// Restarts the process in the recorded time zone. Locating a difference needs a realm in this thread, which has the time zone of
+/// the process.
 #[cfg(unix)]
 fn in_time_zone(environment: &Environment, zone: &str) -> Result<()> {
     use std::os::unix::process::CommandExt as _;
@@ -396,7 +396,7 @@ fn states(played: &Outcome) {
     }
 }
 
-/// Prints the session so far, an entry per line, as far as an extension was notified of it.
+/// Prints the session so far, one entry per line, as far as it was sent to an extension.
 fn session(played: &Outcome) {
     stdout(&format!("session: {} entries", played.session.len()));
     for entry in &played.session {

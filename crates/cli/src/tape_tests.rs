@@ -1,8 +1,8 @@
 //! `extc test`: recorded sessions as tests of an extension.
 //!
-//! Each tape is a test: its inputs run through the current extension, and every output that changed is shown. `--accept` writes
-//! the tape again with the new outputs. Extensions see the time zone of the recording, which belongs to a process; so tapes of
-//! another zone are tested in a child process, under that zone.
+//! Each tape is a test: its inputs are passed to the current extension, and every output that has changed is shown. `--accept`
+//! writes the tape again with the new outputs. Extensions must see the time zone of the recording, which is a property of the
+//! process; so tapes of another zone are tested in a child process with that zone.
 
 use crate::extc_command::TestArgs;
 use crate::output::{clean, stderr, stdout};
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// Suffixes of the files that an extension may be.
+/// Suffixes of extension files.
 const SOURCES: [&str; 8] = ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs"];
 
-/// The exit code when an output changed or a tape could not be tested.
+/// Exit code if an output changed or a tape could not be tested.
 const FAILED: u8 = 1;
 
 /// The result of one tape.
@@ -31,10 +31,10 @@ struct Tested {
     /// The outputs that changed.
     #[serde(flatten)]
     changes: Changes,
-    /// The other schedules that were run.
+    /// Results under other schedules, if any were run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     explored: Option<Explored>,
-    /// The reason why it could not be tested.
+    /// The reason why the tape could not be tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     milliseconds: u64,
@@ -43,33 +43,33 @@ struct Tested {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Status {
-    /// Every output is as recorded.
+    /// All outputs are as recorded.
     Equal,
     Changed,
-    /// Outputs changed, and the tape has the new ones.
+    /// Outputs have changed, and the new ones were written to the tape.
     Accepted,
-    /// Equal to the recording, and fails under another schedule.
+    /// The outputs equal the recording, but the extension fails under another schedule.
     Unordered,
     /// The tape cannot be read or run.
     Failed,
 }
 
-/// The findings of the schedule lab.
+/// The result of the schedule lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Explored {
-    /// Number of schedules that were run, without those of shrinking.
+    /// Number of schedules that were run, except those for shrinking a failure.
     schedules: usize,
-    /// Whether all schedules were run.
+    /// Whether all possible schedules were run.
     complete: bool,
-    /// The shortest schedule that fails.
+    /// The shortest schedule that fails, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schedule: Option<String>,
-    /// The failure under it.
+    /// The failure under this schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
 }
 
-/// All results, as `--json` prints them.
+/// All results, in the format of `--json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Report {
     tapes: Vec<Tested>,
@@ -122,7 +122,7 @@ fn inputs(environment: &Environment, inputs: &[PathBuf]) -> Result<(PathBuf, Vec
     }
 }
 
-/// Tests all tapes, those of one time zone together.
+/// Tests all tapes, grouped by time zone.
 fn all(environment: &Environment, args: &TestArgs, entry: &Path, tapes: &[PathBuf]) -> Result<Vec<Tested>> {
     let mut results: BTreeMap<usize, Tested> = BTreeMap::new();
     let mut zones: BTreeMap<String, Vec<usize>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! A user at a terminal: permission prompts and dialogs of extensions, line by line on stderr.
+//! The interface to a user at a terminal: permission prompts and dialogs of extensions, line by line on stderr.
 
 use crate::output::{clean, indented, option_text, stderr};
 use pijs_agent::FrontEnd;
@@ -13,7 +13,7 @@ use std::io::{BufRead, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Prompts on stderr, reads from stdin. One prompt at a time; the end of input means no.
+/// Prompts on stderr and reads answers from stdin, one prompt at a time. The end of input means *no*.
 #[derive(Clone, Default)]
 pub(crate) struct Terminal {
     one_at_a_time: Arc<Mutex<()>>,
@@ -37,7 +37,7 @@ pub(crate) fn at_once(environment: &Environment, is_text: bool, front_end: Box<d
 #[derive(Default)]
 struct OpenDialogs {
     last: u64,
-    /// Open dialogs that are not awaited yet, by their extension and number.
+    /// Open dialogs that are not awaited yet, by extension and number.
     dialogs: BTreeMap<(ExtensionId, u64), UiCall>,
 }
 
@@ -59,13 +59,13 @@ impl Terminal {
     }
 }
 
-/// Answers before this time were typed before the prompt could be read.
+/// An answer that arrives within this time was typed before the prompt could be read.
 const DEAD_TIME: Duration = Duration::from_millis(300);
-/// Most discarded lines before a prompt counts as unanswered.
+/// Maximum number of discarded lines before a prompt counts as unanswered.
 const MAX_HASTY: usize = 64;
 
 impl Terminal {
-    /// Prompts for a decision that grants power. A line that was typed ahead is discarded; the prompt stays.
+    /// Prompts for a decision that grants power. A line that was typed ahead is discarded, and the prompt is repeated.
     pub(crate) fn answer(&self, question: &str) -> Option<String> {
         let mut shown = question.to_owned();
         for _ in 0..MAX_HASTY {
@@ -80,7 +80,7 @@ impl Terminal {
     }
 }
 
-/// Frames a prompt of pi. Output of extensions is indented, so none of it can imitate the frame.
+/// Frames a prompt of pi. Output of extensions is indented, so it cannot imitate the frame.
 fn framed(question: &Question) -> String {
     let mut text = format!("\n== pi asks: {} wants to {}\n", question.who(), question.what);
     if !question.subject.is_empty() {
@@ -98,7 +98,7 @@ fn framed(question: &Question) -> String {
     text
 }
 
-/// Most invalid lines before a prompt counts as answered with no.
+/// Maximum number of invalid lines before a prompt counts as answered with *no*.
 const MAX_UNKNOWN: usize = 3;
 
 /// Prompts until a line is one of the answers: its key, or its word.
@@ -120,7 +120,7 @@ fn read_answer(terminal: &Terminal, question: &Question) -> Answer {
         if let Some(choice) = offered.iter().find(|choice| choice.key == key) {
             return choice.answer;
         }
-        // A key of another prompt's answer is no consent here.
+        // The key of an answer to another prompt is not consent to this one.
         if matches!(key, "w" | "a" | "p" | "k" | "m") {
             return Answer::Deny;
         }
@@ -203,7 +203,7 @@ impl UiPort for Terminal {
     }
 }
 
-/// Handles operations that need no answer.
+/// Handles operations that do not need an answer.
 fn notify(who: &str, op: UiOp, call: &UiCall) -> Result<Value, HostcallError> {
     match op {
         UiOp::Notify | UiOp::SetStatus => {

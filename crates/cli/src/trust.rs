@@ -4,7 +4,7 @@ use crate::output::{clean, stderr};
 use pijs_runtime::trust::Trust;
 use pijs_runtime::{Environment, Result};
 
-/// `pi trust [--remove]`: trusts the working folder, or no longer, and prints the folder.
+/// `pi trust [--remove]`: trusts the working folder, or stops trusting it, and prints the folder.
 pub(crate) fn change(environment: &Environment, remove: bool) -> Result<()> {
     let folder = &environment.dirs.cwd;
     Trust::read(environment)?.set(folder, !remove)?;

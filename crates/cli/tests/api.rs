@@ -12,10 +12,10 @@ use std::net::TcpListener;
 use std::path::Path;
 use support::{Run, World};
 
-/// The common beginning of every extension of these tests.
+/// The common beginning of every extension in these tests.
 const PRELUDE: &str = "const sayer = (pi: any) => (what: string, data?: unknown) => pi.log('info', what, data);\n";
 
-/// One run and the reports of its extensions.
+/// One run, and the reports of its extensions.
 struct ApiRun {
     world: World,
     run: Run,
@@ -66,7 +66,7 @@ fn validator(schema: &str) -> jsonschema::Validator {
     jsonschema::validator_for(&schema).expect("a schema")
 }
 
-/// Reads every ledger of a home; each line matches the schema, and each chain is complete.
+/// Reads every ledger of a home. Checks that each line matches the schema, and that each chain is complete.
 fn ledger(home: &Path) -> Vec<Value> {
     let schema = validator("pi.ext.log.v1.schema.json");
     let mut all = Vec::new();
@@ -81,7 +81,7 @@ fn ledger(home: &Path) -> Vec<Value> {
     all
 }
 
-/// Runs `pi -p PROMPT --mode json` with loose extensions.
+/// Runs `pi -p PROMPT --mode json` with single-file extensions.
 fn run_in(world: World, prompt: &str, model: &str, extensions: &[(&str, &str)], more: &[&str]) -> ApiRun {
     let mut args: Vec<String> = ["-p", prompt, "--mode", "json", "--model", model].map(str::to_owned).to_vec();
     for (name, source) in extensions {
@@ -108,7 +108,7 @@ fn body(code: &str) -> String {
     )
 }
 
-/// Runs the code when the session starts.
+/// Runs an extension that executes the code when the session starts.
 fn at_start(code: &str, more: &[&str]) -> ApiRun {
     run(&body(code), more)
 }
@@ -298,7 +298,7 @@ fn messages_are_delivered_as_asked() {
             _ => None,
         })
         .collect();
-    // Messages steered at the turn's start go with its request, one at a time (fixtures/event-order/waiting).
+    // Steering messages sent at the turn's start are part of its request, one at a time (fixtures/event-order/waiting).
     let order =
         ["at once", "the prompt", "with the prompt", "steered", "one", "steered too", "two", "and last", "three"];
     assert_eq!(said, order);
@@ -423,7 +423,7 @@ fn a_run_can_be_seen_and_aborted() {
     assert!(seen.run.events_of("message_update").len() < 50, "it was cut short");
 }
 
-/// Answers one request and returns it.
+/// Starts a server that answers one request; its thread returns the request.
 fn loopback() -> (u16, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("bound").port();
@@ -609,7 +609,7 @@ fn every_member_that_pi_declares_is_there() {
     let seen = run_in(world, "/probe", &model, &[("one", &source)], &[]);
     seen.run.succeeded();
     assert_eq!(seen.all("missing"), [] as [Value; 0]);
-    // At the start, and in the new session.
+    // Once at the start, and once in the new session.
     assert_eq!(seen.all("context"), [json!([]), json!([])]);
 }
 

@@ -1,11 +1,11 @@
-//! The output of `extc build -o out`, run and installed: as a folder and as a file.
+//! Tests running and installing the output of `extc build -o out`, as a folder and as a file.
 
 mod support;
 
 use pijs_extc::{BuildOptions, Input, build};
 use support::World;
 
-/// Returns an entry whose command writes its own name and the name of a missing export of this version.
+/// Returns an entry whose command writes the command's name and the value of an export that this version lacks.
 fn entry(name: &str) -> String {
     format!(
         "import {{ writeFileSync, noSuchCall }} from 'node:fs';\nimport {{ value }} from './shared';\n\
@@ -25,7 +25,7 @@ fn out(world: &World, shared: &str) {
     std::fs::remove_dir_all(world.path().join("ext")).expect("removed");
 }
 
-/// Runs both commands, and removes their output.
+/// Runs both commands, checks their output, and removes it.
 fn uses_both(world: &World, flags: &[&str]) {
     let model = world.script(&[&["hi"]]);
     for name in ["one", "two"] {

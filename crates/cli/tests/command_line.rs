@@ -1,4 +1,4 @@
-//! Options of the command line, as extensions see their effects. Expected values are those of pi 0.87.1.
+//! Tests command-line options by their effects on an extension. The expected values were taken from pi 0.87.1.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::process::Stdio;
 use support::{Run, World, run};
 
-/// Records the state when the session begins and at a prompt.
+/// An extension that records the state at the start of the session and at a prompt.
 const WITNESS: &str = r#"
 import { appendFileSync } from "node:fs";
 const tool = (name: string) => ({
@@ -34,14 +34,14 @@ export default function (pi: any) {
 }
 "#;
 
-/// The extension's record, and the result of the run.
+/// The state that the extension recorded, and the result of the run.
 struct OptionsRun {
     run: Run,
     facts: Vec<Value>,
 }
 
 impl OptionsRun {
-    /// Returns a value of the record, at the beginning or at the first prompt.
+    /// Returns a recorded value, from the start of the session or the first prompt.
     fn fact(&self, key: &str) -> &Value {
         let none = &Value::Null;
         self.facts.iter().map(|fact| &fact[key]).find(|value| !value.is_null()).unwrap_or(none)
@@ -157,7 +157,7 @@ fn a_project_counts_when_it_is_approved_for_the_run() {
         let seen = start(&world, &words);
         assert_eq!((seen.fact("trusted"), seen.fact("custom")), (&json!(trusted), &custom), "{args:?}");
     }
-    // The earlier decision applies again afterwards.
+    // The earlier decision applies again in the next run.
     world.pi(&["trust"]).succeeded();
     assert_eq!(start(&world, &["-p", "hi", "--no-approve"]).fact("trusted"), &json!(false));
     assert_eq!(start(&world, &["-p", "hi"]).fact("trusted"), &json!(true));
@@ -244,7 +244,7 @@ fn files_stand_before_the_first_message_and_messages_follow_one_another() {
         seen.run.succeeded();
         assert_eq!(seen.prompts(), prompts, "{args:?}");
         assert_eq!(seen.fact("images").as_u64().unwrap_or(0), u64::from(args.contains(&"@dot.png")));
-        // The last reply, once.
+        // The last reply is printed once.
         assert_eq!(seen.run.stdout, if prompts.len() == 2 { "second\n" } else { "first\n" });
     }
     start(&world, &["-p", "@nosuch.md"]).run.failed(1, &["File not found", "nosuch.md"]);
@@ -264,7 +264,7 @@ fn help_lists_the_flags_of_extensions() {
     ] {
         assert!(help.contains(line), "{line} is missing in:\n{help}");
     }
-    // No session began.
+    // No session was begun.
     assert!(seen.facts.is_empty() && !world.home().join(".pi/agent/sessions").exists());
     let seen = start(&world, &["-p", "hi", "--plan", "--depth", "3"]);
     assert_eq!((seen.fact("plan"), seen.fact("depth")), (&json!(true), &json!("3")));

@@ -1,4 +1,4 @@
-//! WebAssembly components as extensions, from the command line: by file, by package, by artifact, in both isolations.
+//! Tests WebAssembly components as extensions on the command line: by file, by package, by artifact, and with both isolations.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::{Run, World};
 
 const VERDICT: &str = include_str!("../../../fixtures/guests/text/verdict.wat");
 
-/// The registration of one command, `demo`: at 128, its texts at 256.
+/// The registration of one command, `demo`, at address 128, with its texts at 256.
 const DEMO: &str = r#"
   (data (i32.const 128) "\00\00\00\00" "\00\00\00\00\00\00\00\00" "\50\01\00\00\01\00\00\00"
                         "\00\00\00\00\00\00\00\00" "\00\00\00\00\00\00\00\00" "\00\00\00\00\00\00\00\00")
@@ -15,7 +15,7 @@ const DEMO: &str = r#"
   (data (i32.const 336) "\20\01\00\00\04\00\00\00" "\20\01\00\00\04\00\00\00")
   (func (export "register") (result i32) (i32.const 128))"#;
 
-/// Returns a component whose command writes `written.txt`; a refusal is the command's error.
+/// Returns a component whose command writes `written.txt`; if that is refused, the command fails.
 fn writes() -> Vec<u8> {
     let imports = r#"(import "pi:extension/fs@1.0.0" "write-file" (func $write (param i32 i32 i32 i32 i32)))"#;
     let items = r#"
@@ -36,7 +36,7 @@ fn final_text(run: &Run) -> String {
     message["message"]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Prompts a model that writes `#` first, and asserts that it was stopped and retried.
+/// Prompts a model whose reply begins with `#`, and asserts that the reply was stopped and retried.
 #[track_caller]
 fn stops_a_heading(world: &World, flags: &[&str]) {
     let model = world.script(&[&["It is ", "# a heading"], &["It is plain"]]);
@@ -106,7 +106,7 @@ fn bad_input_is_one_line_that_says_what_is_wrong() {
         ("foreign", text::core_module(&text::module(r#"(import "env" "launch" (func))"#, "")), "`env` `launch`"),
         ("cut", whole[..whole.len() / 2].to_vec(), "not a valid WebAssembly file"),
         ("large", text::core_module(&text::module("", large)), "memory limit reached"),
-        // Stopped by fuel, or by the deadline on a busy machine.
+        // Stopped by the fuel limit, or by the deadline on a busy machine.
         ("spins", text::core_module(&spins), "used up"),
     ];
     let good = world.write("project/good.wasm", whole).display().to_string();

@@ -1,4 +1,4 @@
-//! Errors a user meets: one screen, with a code, naming the thing and the next step.
+//! Tests error messages: each fits on one screen, has a code, and names the cause and the next step.
 
 mod support;
 
@@ -176,7 +176,7 @@ fn help_teaches() {
 #[test]
 fn a_home_that_cannot_be_written_is_no_riddle() {
     let world = World::new();
-    // Root can write to every folder; nothing can be created below a file.
+    // Uses a file as the folder, because root can write to every folder, but nothing can be created below a file.
     world.write("file", "");
     let home = world.path().join("file/home");
     let model = world.script(&[&["hi"]]);
@@ -238,7 +238,7 @@ fn an_installed_extension_that_cannot_be_loaded_is_reported_and_the_session_goes
         run.failed(1, &["no luck", "bad.ts"]);
         assert!(!run.stderr.contains("good is here"));
     }
-    // An extension that is named for this run has to load.
+    // An extension that is named for this run must load.
     let bad = world.path().join(folder).join("bad.ts").display().to_string();
     world.pi(&["-p", "x", "--model", &model, "-e", &bad]).failed(1, &["no luck", "bad.ts"]);
     world.pi(&["-p", "x", "--model", &model, "--no-extensions"]).succeeded();
@@ -274,7 +274,7 @@ fn a_folder_that_is_no_package_does_not_hide_its_neighbours() {
     for words in ["IN_MANIFEST", "a is here", "z is here"] {
         assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
     }
-    // A broken manifest beside them does not affect extensions with a folder of their own.
+    // A broken manifest in the parent folder does not affect extensions in their own folders.
     world.write(&format!("{folder}/package.json"), "{\"pi\": ");
     let run = world.pi(&["-p", "x", "--model", &model]);
     assert!(run.succeeded().stderr.contains("z is here"), "{}", run.stderr);

@@ -1,4 +1,4 @@
-//! The `extc` program: files, output and exit codes. Standard output and error are pipes here.
+//! Tests the `extc` program: files, output and exit codes. Standard output and error are pipes.
 
 use serde_json::Value;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// A package, a home of its own, and a place to write to.
+/// A package, a separate home, and a folder for output.
 struct Lab {
     folder: TempDir,
 }
@@ -58,7 +58,7 @@ impl Finished {
         self
     }
 
-    /// Standard output, which must be one JSON document and nothing else.
+    /// Returns standard output, which must be exactly one JSON document.
     #[track_caller]
     fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}\n{}", self.out))
@@ -127,7 +127,7 @@ fn exit_codes_tell_what_happened() {
     let checked = lab.extc(&["check", "package"]).code(1);
     assert!(checked.out.contains("cannot be loaded") && checked.err.contains("index.ts:1:16"), "{}", checked.err);
     lab.extc(&["check", "package", "--strict"]).code(3);
-    // Blocked when its factory throws unconditionally, and not when only some runs do.
+    // Blocked if the factory throws unconditionally, but not if it throws only in some cases.
     let helper = "const set = (it) => { it.registerTol({}); };\n";
     for (body, code) in [
         ("pi.registerTol({});", 1),
@@ -150,7 +150,7 @@ fn exit_codes_tell_what_happened() {
         let is_blocked = checked.out.contains(": blocked: it cannot be loaded");
         assert_eq!((checked.code, is_blocked), (code, code != 0), "{body}: {} {}", checked.out, checked.err);
         assert!(code == 0 || body.contains("none") || checked.err.contains("did you mean `registerTool`?"), "{body}");
-        // A build reports the same as a check, and writes its output in any case.
+        // A build reports the same as a check, and always writes its output.
         let built = lab.extc(&["build", "package", "-o", "out"]).code(code);
         assert_eq!(built.err.lines().last(), checked.out.lines().next(), "{body}");
         lab.extc(&["build", "package", "--json"]).code(code).json();
@@ -166,7 +166,7 @@ fn exit_codes_tell_what_happened() {
     assert!(lab.extc(&["inspect", "package"]).code(1).err.contains("package/extension.artifact"));
     let missing = lab.extc(&["inspect", "missing"]).code(1).err;
     assert!(missing.starts_with("missing: No such file") && missing.contains("extension.artifact, or"), "{missing}");
-    // A file is in place of the output folder.
+    // The output folder is an existing file.
     assert!(lab.extc(&["build", "package", "-o", "package/a.ts"]).code(1).err.contains("package/a.ts"));
 }
 
@@ -253,7 +253,7 @@ fn an_extension_to_start_from_is_checked_and_runs() {
     for expected in ["stream_verdict", "2 words", "All is done."] {
         assert!(out.contains(expected), "{expected:?} is not in\n{out}\n{err}");
     }
-    // Nothing that is there is replaced.
+    // Existing files are not replaced.
     let again = lab.extc(&["init", "my-extension"]).code(1);
     assert!(again.err.contains("package.json: it exists already"), "{}", again.err);
 }
@@ -268,7 +268,7 @@ fn a_component_to_start_from_names_what_builds_it() {
     let world = fs::read_to_string(lab.path("other/wit/extension.wit")).expect("the interface");
     assert_eq!(world, include_str!("../../../schema/wit/extension.wit"));
     assert!(fs::read_to_string(lab.path("other/package.json")).expect("a manifest").contains("\"name\": \"other\""));
-    // Before it is built, a check says what is missing.
+    // Before the component is built, a check names the missing file.
     let checked = lab.extc(&["check", "other"]).code(1);
     assert!(checked.err.contains("extension.wasm"), "{}", checked.err);
     assert!(lab.extc(&["init", "other", "--wasm"]).code(1).err.contains("package.json: it exists already"));

@@ -1,4 +1,4 @@
-//! Persistent grants: requested at install, bound to the code, listed, explained, revoked.
+//! Tests persistent grants: they are requested at install, bound to the code, listed, explained, and revoked.
 
 mod support;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use support::{Run, World};
 
-/// Reports the results of running `true` and of writing a file.
+/// An extension that reports the results of running `true` and of writing a file.
 const RUNS: &str = r#"
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -217,7 +217,7 @@ fn several_grants_are_given_at_once_or_not_at_all() {
     assert_eq!(allowed.succeeded().stderr.matches("may now").count(), 2, "{}", allowed.stderr);
 }
 
-/// The folder's name differs from that of its package.
+/// A package in a folder can be named by the name in its manifest, which differs from the folder's.
 #[test]
 fn a_package_of_a_folder_goes_by_the_name_in_its_manifest() {
     let world = World::new();
@@ -241,13 +241,13 @@ fn a_package_of_a_folder_goes_by_the_name_in_its_manifest() {
     }
     let listed = world.pi(&["list"]);
     assert!(listed.succeeded().stdout.contains(" its-name ("), "{}", listed.stdout);
-    // A name of two packages selects neither.
+    // A name that two packages share selects neither.
     world.write("project/twin/package.json", world.read("project/folder/package.json"));
     world.write("project/twin/a.ts", "export default () => {};\n");
     world.pi(&["install", "./twin"]).succeeded();
     world.pi(&["ext", "grants", "allow", "its-name", "exec:true"]).failed(1, &["2 packages have this name", "/twin"]);
     world.pi(&["remove", "./twin"]).succeeded();
-    // A session that goes on without a package says which.
+    // A session that continues without a package names it.
     world.write("project/folder/a.ts", "export default () => { throw new Error('not today'); };\n");
     let run = start(&world, &[]);
     assert!(run.stderr.contains("the session continues without its-name (path:/"), "{}", run.stderr);
@@ -255,7 +255,7 @@ fn a_package_of_a_folder_goes_by_the_name_in_its_manifest() {
     assert!(removed.succeeded().stderr.contains("removed its-name (path:/"), "{}", removed.stderr);
 }
 
-/// Reports a refused program, shell and look-up.
+/// An extension that reports a refused program, shell command and name lookup.
 const REFUSED: &str = r#"
 import { execSync } from "node:child_process";
 import { lookup } from "node:dns/promises";
@@ -284,7 +284,7 @@ fn each_refusal_ends_with_the_grant_that_cures_it() {
     }
 }
 
-/// Keeps its state outside of the project, where it may write and not read.
+/// An extension that keeps its state outside of the project, where it may write but not read.
 const KEEPS: &str = r#"import { accessSync, mkdirSync, readFileSync, readdirSync, writeFileSync, constants } from "node:fs";
 const folder = process.env.HOME + "/state";
 export default (pi: any) => pi.on("session_start", () => {
@@ -305,7 +305,7 @@ fn the_creator_of_a_file_reads_it_in_the_next_session_and_a_refusal_has_a_hint()
     world.pi(&["install", "./mine"]).succeeded();
     let state = world.home().canonicalize().expect("a home").join("state");
     let at = |name: &str| state.join(name).display().to_string();
-    // A failure caused by a refusal ends when the request is granted.
+    // A failure that a refusal caused disappears when the request is granted.
     let refused = start(&world, &[]);
     let cure = |capability: &str, place: &str| {
         format!(
@@ -318,7 +318,7 @@ fn the_creator_of_a_file_reads_it_in_the_next_session_and_a_refusal_has_a_hint()
     world.pi(&["ext", "grants", "allow", "mine", &format!("write:{}", state.display()), &inside]).succeeded();
     assert_eq!(ran(&start(&world, &[])), "1 count");
     assert_eq!(ran(&start(&world, &[])), "2 count");
-    // Another process writes there.
+    // Another process writes to the file.
     std::fs::write(state.join("count"), "40").expect("written");
     std::fs::write(state.join("theirs"), "secret").expect("written");
     let refused = start(&world, &[]);
@@ -329,7 +329,7 @@ fn the_creator_of_a_file_reads_it_in_the_next_session_and_a_refusal_has_a_hint()
     );
     world.pi(&["ext", "grants", "allow", "mine", &format!("read:{}", at("count"))]).succeeded();
     assert_eq!(ran(&start(&world, &[])), "41 count");
-    // A removed package has no files when it is installed again.
+    // A removed package has none of its earlier files when it is installed again.
     world.pi(&["ext", "grants", "revoke", "mine", "read"]).succeeded();
     std::fs::remove_file(state.join("count")).expect("removed");
     assert_eq!(ran(&start(&world, &[])), "1 count");

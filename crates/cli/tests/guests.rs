@@ -1,9 +1,10 @@
-//! Guests in Rust, C and JavaScript, built by their own compilers: each counts words and stops a reply, and pi-ttsr in Rust does what
-//! pi-ttsr does.
+//! Tests guests in Rust, C and JavaScript that are built by their own compilers: each counts words and stops a reply; a port of
+//! pi-ttsr to Rust behaves like pi-ttsr.
 //!
-//! A test that lacks its compiler or the registry prints a line and checks nothing. `PIJS_GUEST_CARGO` is a command line
-//! that builds for `wasm32-unknown-unknown` (`cargo +nightly -Zbuild-std=std,panic_abort`), where Rust's target is not installed.
-//! The guest in JavaScript brings an engine of 13 MB, which an unoptimised build compiles for minutes: `PIJS_LONG=1` takes it in.
+//! A test without its compiler or the registry prints a line and checks nothing. If Rust's target `wasm32-unknown-unknown` is not
+//! installed, `PIJS_GUEST_CARGO` can be set to a command line that builds for it (`cargo +nightly -Zbuild-std=std,panic_abort`).
+//! The guest in JavaScript contains an engine of 13 MB, whose compilation takes minutes in an unoptimised build, so it is tested
+//! only with `PIJS_LONG=1`.
 
 #![cfg(target_os = "linux")]
 
@@ -16,12 +17,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::{World, fixture, pi_ttsr};
 
-/// Says that something is not checked, and why.
+/// Prints that something is not checked, and why.
 fn skipped(why: &str) {
     std::io::Write::write_all(&mut std::io::stderr(), format!("skipped: {why}\n").as_bytes()).ok();
 }
 
-/// Whether a program can be started and ends well.
+/// Returns whether a program can be started and exits with 0.
 fn runs(program: &str, args: &[&str]) -> bool {
     let status =
         Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -35,7 +36,7 @@ fn done(command: &mut Command) {
     assert!(output.status.success(), "{command:?}\n{}\n{}", said(&output.stdout), said(&output.stderr));
 }
 
-/// Cargo and a target that it builds for; `None` where there is none.
+/// Returns a cargo command line and a target for which it can build; `None` if there is none.
 fn rust() -> Option<(Vec<String>, &'static str)> {
     if let Ok(line) = std::env::var("PIJS_GUEST_CARGO") {
         return Some((line.split_whitespace().map(str::to_owned).collect(), "wasm32-unknown-unknown"));
@@ -52,7 +53,7 @@ fn rust() -> Option<(Vec<String>, &'static str)> {
     Some((vec!["cargo".to_owned()], target?))
 }
 
-/// Builds a crate and returns the file that came of it.
+/// Builds a crate and returns the resulting file.
 fn built(folder: &Path, name: &str) -> Option<PathBuf> {
     let (cargo, target) = rust()?;
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
@@ -62,7 +63,7 @@ fn built(folder: &Path, name: &str) -> Option<PathBuf> {
     Some(out.join(target).join("release").join(format!("{name}.wasm")))
 }
 
-/// A package of one component; its tool counts words, and it stops a reply with a TODO in it.
+/// Tests a package with one component: its tool counts words, and it stops a reply that contains a TODO.
 #[track_caller]
 fn counts_and_stops(world: &World, package: &str) {
     let checked = support::run(world.program(env!("CARGO_BIN_EXE_extc"), &["check", package]));
@@ -191,7 +192,7 @@ fn a_guest_in_javascript() {
     counts_and_stops(&world, &package(&world, "guest-js", &folder.join("guest.wasm")));
 }
 
-/// Lays out the packages of `fixtures/guests/javascript/lock.json`; false where they cannot be had.
+/// Lays out the packages of `fixtures/guests/javascript/lock.json`; returns `false` if they are not available.
 fn laid_out(folder: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     if std::env::var_os("PIJS_CONFORMANCE_OFFLINE").is_some() {
@@ -215,7 +216,7 @@ fn laid_out(folder: &Path) -> bool {
         Ok::<(), pijs_packages::PackageError>(())
     });
     match unpacked {
-        // No package of npm keeps the mode of its files here.
+        // The files of npm packages have lost their permission bits here.
         Ok(()) => {
             let wizer = folder.join("node_modules/@bytecodealliance/wizer-linux-x64/wizer");
             fs::set_permissions(wizer, fs::Permissions::from_mode(0o755)).expect("a program");

@@ -1,8 +1,8 @@
-//! Runs the commands of `README.md` and of the pages of `docs/guide`, as a reader types them.
+//! Runs the commands of `README.md` and of the pages of `docs/guide` as a reader would type them.
 //!
 //! A page is a script. A block with `file=NAME` after its kind writes a file of the project. A block of the kind `console` has
-//! commands after `$ `, each followed by lines that the output of the block's latest command contains. A command ends with 0
-//! unless `    # ends with N` follows it. Blocks of other kinds are not run: they need a network, a key or a user.
+//! commands after `$ `, each followed by lines that must be in the output of the latest command. A command must exit with 0
+//! unless ` # ends with N` follows it. Blocks of other kinds are not run, because they need a network, a key or a user.
 
 mod support;
 
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::{World, run};
 
-/// Runs each page in a home and a project of its own.
+/// Defines a test for each page, which runs in its own home and project.
 macro_rules! pages {
     ($($test:ident: $page:literal),* $(,)?) => {
         const PAGES: &[&str] = &[$($page),*];
@@ -40,7 +40,7 @@ pages! {
     writing_extensions: "docs/guide/writing-extensions.md",
 }
 
-/// Pages whose commands need resources that a test does not have.
+/// Pages with commands that need resources that a test does not have.
 const NOT_RUN: &[(&str, &str)] = &[
     ("docs/guide/components.md", "it builds a component with the tools of another language"),
     ("docs/guide/embedding.md", "tests of `pijs-runtime` and `pijs-host` run its examples"),
@@ -63,7 +63,7 @@ fn blocks(page: &str) -> Vec<(String, String)> {
     blocks
 }
 
-/// Writes the files of a page, runs its commands, and compares what they print.
+/// Writes the files of a page, runs its commands, and compares their output.
 fn follow(page: &str) {
     let world = World::new();
     let text = fs::read_to_string(root().join(page)).expect("the page");

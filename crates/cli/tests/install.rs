@@ -45,7 +45,7 @@ fn the_users_npmrc_names_the_registry_and_ranges_are_resolved() {
     assert_eq!(listed(&world)[0]["version"], "1.9.0");
 }
 
-/// Installs `greets` from `registry` with these variables.
+/// Installs `greets` from `registry` with these environment variables.
 fn install_with(world: &World, registry: &str, variables: &[(&str, &str)]) -> Run {
     let mut command = world.command(&["install", "greets", "--registry", registry]);
     command.envs(variables.iter().copied());
@@ -173,7 +173,7 @@ fn supplied_packages_are_fetched_at_install_or_reported() {
     world.write("schemas/index.ts", "import { Type } from 'typebox';\nexport default () => void Type.String();\n");
     let folder = world.path().join("schemas").display().to_string();
     let mut command = world.command(&["install", &folder, "--yes", "--registry", "http://127.0.0.1:9"]);
-    // An empty cache.
+    // The cache is empty.
     command.env("XDG_CACHE_HOME", world.path().join("empty-cache"));
     let run = support::run(command);
     run.succeeded();
@@ -213,7 +213,7 @@ fn an_install_says_what_it_granted_and_which_package_it_took() {
     assert!(first.stderr.contains("the folder of this name is ./runs"), "{}", first.stderr);
     let second = install(&["--yes"]);
     assert!(second.succeeded().stderr.contains(granted), "{}", second.stderr);
-    // Nothing is granted twice.
+    // Grants are not added twice.
     let third = install(&["--yes"]);
     assert!(!third.succeeded().stderr.contains("may now"), "{}", third.stderr);
 }
@@ -251,7 +251,7 @@ fn a_folder_gets_its_own_dependencies_and_says_what_comes_of_it() {
     assert!(!first.stderr.contains("prepare"), "a registry's package is prepared: {}", first.stderr);
     assert!(world.project().join("mine/node_modules/leaf/package.json").is_file());
     assert!(world.project().join("mine/node_modules/twig/package.json").is_file());
-    // With everything present nothing is requested, and existing packages stay.
+    // If everything is present, nothing is requested, and existing packages are kept.
     let asked = registry.requests().len();
     world.write("project/mine/node_modules/leaf/index.js", "module.exports = 'changed by hand';");
     assert!(last(install(&world).succeeded()).ends_with("): works"));

@@ -1,4 +1,4 @@
-//! `--isolation`: the same session in sandboxed processes and in the host's thread.
+//! Tests `--isolation`: the same session runs in sandboxed processes and in the host's thread.
 
 #![cfg(target_os = "linux")]
 
@@ -40,7 +40,8 @@ fn pi_ttsr_does_the_same_in_a_sealed_process_as_in_a_thread() {
     assert_eq!(sealed, session("thread"));
 }
 
-/// The script delivers the whole reply at once, so a sandboxed realm gets many deltas in one batch.
+/// Effects at deltas have the same order in both isolations, although a sandboxed realm gets many deltas in one batch, because
+/// the script delivers the whole reply at once.
 #[test]
 fn effects_at_deltas_have_one_order_in_process_and_thread() {
     let world = World::new();
@@ -62,7 +63,7 @@ fn effects_at_deltas_have_one_order_in_process_and_thread() {
         let run =
             world.pi(&["-p", "x", "--model", &model, "--mode", "json", "-e", &extension, "--isolation", isolation]);
         run.succeeded();
-        // A busy machine makes any delta slow.
+        // On a busy machine, any delta may be slow.
         let complaints: Vec<String> =
             run.stderr.lines().filter(|line| !line.contains("stream_text took")).map(str::to_owned).collect();
         (without_what_is_new(run.events()), complaints)
@@ -77,7 +78,7 @@ fn effects_at_deltas_have_one_order_in_process_and_thread() {
 #[test]
 fn a_realm_that_dies_is_started_again_and_the_session_lives() {
     let world = World::new();
-    // A built-in that no interrupt stops: only a kill from outside ends it.
+    // An interrupt cannot stop this built-in; only killing the process can.
     let path = world.write(
         "project/stuck.ts",
         "export default function (pi) {\n  pi.on('stream_text', () => Array.prototype.reverse.call({ length: 2 ** 53 - 1 }));\n}\n",

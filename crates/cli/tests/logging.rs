@@ -1,4 +1,4 @@
-//! `--log-json FILE` and `PI_LOG`: spans and events of a session as `pi.ext.log.v1` lines, and for people.
+//! Tests `--log-json FILE` and `PI_LOG`: spans and events of a session as `pi.ext.log.v1` lines and as text.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::{World, fixture, run};
 
 const SECRET: &str = "correct-horse-battery";
 
-/// Calls of both outcomes, in one order: each is answered before the next begins.
+/// An extension that makes allowed and denied calls in a fixed order: each is answered before the next begins.
 const LOOKS: &str = r#"
 import { existsSync, readFileSync } from "node:fs";
 export default (pi) => {
@@ -22,7 +22,7 @@ export default (pi) => {
 };
 "#;
 
-/// Runs a session that a verdict interrupts, with two extensions.
+/// Runs a session with two extensions, one of which stops the reply by a verdict.
 fn session(world: &World, more: &[&str]) -> support::Run {
     world.write("project/notes.txt", "some notes\n");
     let looks = world.write("project/looks.ts", LOOKS).display().to_string();
@@ -45,7 +45,8 @@ fn of<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["event"] == event).collect()
 }
 
-/// Normalises lines as the format says: members that differ between runs and machines become `<NAME>`, paths begin at the project.
+/// Normalises lines as the format specifies: members that differ between runs and machines become `<NAME>`, and paths are
+/// relative to the project.
 fn normalised(world: &World, lines: &[Value]) -> Vec<String> {
     let folder = world.path().display().to_string();
     let line = |line: &Value| {
@@ -61,7 +62,7 @@ fn normalised(world: &World, lines: &[Value]) -> Vec<String> {
                 *value = json!(format!("<{key}>"));
             }
         }
-        // Microseconds that a handler took are in the ledger's line of a verdict.
+        // The ledger's line of a verdict contains the microseconds that the handler took.
         if let Some(latency) = line["data"].get_mut("latency_us") {
             *latency = json!("<latency_us>");
         }
@@ -102,7 +103,7 @@ fn a_session_is_logged_with_its_correlation_ids() {
         of(&lines, "model_request.end").iter().filter_map(|line| line["data"]["outcome"].as_str()).collect();
     assert_eq!(outcomes, ["discarded", "Stop"]);
 
-    // A call, its decision and its end are one span inside the tick that made it.
+    // A call, its decision and its end are in one span, inside the tick that made the call.
     let denied = |line: &&&Value| line["data"]["allowed"] == false;
     let decision = *of(&lines, "policy.decision").iter().find(denied).expect("the refused call");
     let ids = &decision["correlation"];
@@ -127,7 +128,7 @@ fn two_runs_log_equal_lines() {
         let world = World::new();
         session(&world, &["--log-json", "log.jsonl"]).succeeded();
         let lines = lines(&world.project().join("log.jsonl"));
-        // Compiled artifacts are shared by the tests: the first run may build what the second finds in the cache.
+        // The tests share compiled artifacts, so the first run may build an artifact that the second finds in the cache.
         let lines: Vec<Value> =
             lines.into_iter().filter(|line| !line["event"].as_str().expect("a name").starts_with("build.")).collect();
         normalised(&world, &lines)
@@ -159,7 +160,7 @@ fn has_phases(lines: &[Value]) {
 fn phases_of_a_sealed_build_are_spans_within_it() {
     let world = World::new();
     let registry = Registry::start();
-    // Unique source: compiled artifacts are shared by the tests.
+    // The source is unique, because the tests share compiled artifacts.
     let source = format!("// {}\nexport default () => {{}};\n", world.path().display());
     let manifest = json!({"name": "logged", "version": "1.0.0", "pi": {"extensions": ["./index.ts"]}});
     registry.publish(manifest, &[("index.ts", &source)]);

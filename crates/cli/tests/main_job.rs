@@ -1,4 +1,5 @@
-//! The main job: an unchanged pi-ttsr stops a streaming reply, the reply is discarded, the rule is injected, the turn is retried.
+//! Tests the main job: an unchanged pi-ttsr stops a streaming reply, the reply is discarded, the rule is injected, the turn is
+//! retried.
 
 mod support;
 
@@ -39,7 +40,7 @@ fn world_with_rule() -> World {
     world
 }
 
-/// Runs a prompt with a model on `server`, whose last reply is `clean`.
+/// Runs a prompt with a model on `server`, and expects the last reply `clean`.
 fn asked_through(world: &World, server: &ModelServer, model: &str, path: &str, key: &str) {
     let url = format!("{}{path}", server.url);
     let ttsr = support::pi_ttsr();
@@ -48,7 +49,7 @@ fn asked_through(world: &World, server: &ModelServer, model: &str, path: &str, k
     assert_eq!(final_text(&support::run(command).succeeded().events()), "clean");
 }
 
-/// Returns the one message of a request that contains the rule.
+/// Returns the only message of a request that contains the rule.
 fn injected(request: &Value) -> &Value {
     let messages = request["messages"].as_array().expect("messages").iter();
     let found: Vec<&Value> = messages.filter(|message| mentions(message, "TTSR RULE: no-old-sdk")).collect();
@@ -67,7 +68,7 @@ fn the_delta_that_completes_the_match_is_never_seen() {
     let verdicts = run.events_of("stream_verdict");
     assert_eq!(verdicts.len(), 1, "{}", run.stdout);
     assert_eq!(verdicts[0]["source"], "text");
-    // The offset counts the text that had been displayed at the verdict.
+    // The offset is the length of the text that was displayed before the verdict.
     assert_eq!(verdicts[0]["offset"], "import x from '@old-sdk".len());
     assert_eq!(run.events_of("message_discarded").len(), 1);
 
@@ -222,7 +223,7 @@ fn chunk_scope_sees_one_delta_and_accumulated_scope_all_of_them() {
 fn text_beyond_ascii_and_split_surrogate_pairs_match() {
     let world = World::new();
     world.rule("smile", "trigger: \"nö 😀!\"", "No smiling.");
-    // The halves of U+1F600 come in two deltas, as JSON allows.
+    // The surrogates of U+1F600 are in two deltas, as JSON allows.
     let model = world.raw_script(concat!(
         r#"{"events":[{"text":"nö \ud83d"},{"text":"\ude00"},{"text":"! more"}],"stop":"end_turn"}"#,
         "\n",

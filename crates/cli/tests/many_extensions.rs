@@ -1,4 +1,4 @@
-//! Fifty extensions in one session: their order, name conflicts, and isolation of failures.
+//! Tests fifty extensions in one session: their order, name conflicts, and the isolation of failures.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::World;
 
 const COUNT: usize = 50;
 
-/// Extension `N`. All subscribe to the same events, share a bus, and register some equal names; every tenth breaks in one way.
+/// Extension `N`. All subscribe to the same events, share a bus, and register some equal names; one in ten fails.
 const SOURCE: &str = r#"
 const own = N;
 const heard: number[] = [];
@@ -63,12 +63,12 @@ fn fifty(isolation: &str) {
     let run = world.pi(&args);
     run.succeeded();
 
-    // A name stays with its first extension, and a notice says so.
+    // A name belongs to the first extension that registers it, and a notice says so.
     let results: Vec<Value> =
         run.events_of("tool_execution_end").iter().map(|end| end["result"]["content"][0]["text"].clone()).collect();
     assert_eq!(results, [json!("answer 41"), json!("same of 3")]);
     assert!(run.stderr.contains("\"same\"") && run.stderr.contains("e08.ts"), "{}", run.stderr);
-    // An error names its extension, and affects no other.
+    // An error names its extension and does not affect others.
     for broken in ["broken 5", "broken 15", "broken 45", "no prompt of mine"] {
         assert!(run.stderr.contains(broken), "{broken} is missing in:\n{}", run.stderr);
     }
@@ -87,7 +87,7 @@ fn fifty(isolation: &str) {
     let prompt = said[COUNT - 1]["prompt"].as_str().expect("a prompt");
     assert!(prompt.ends_with(&marks), "{prompt}");
     for each in &said {
-        // The bus reaches every extension, the sender too, in order; globals and prototypes are separate.
+        // An event on the bus reaches every extension in order, including the sender; globals and prototypes are separate.
         assert_eq!(each["heard"], json!([0, 1, 2]), "{each}");
         assert_eq!((&each["shared"], &each["extra"]), (&json!(1), &each["own"]), "{each}");
     }

@@ -1,5 +1,5 @@
-//! Models and keys of a user of pi: `models.json`, `auth.json`, the environment, settings, `--model` and similar options, and
-//! models of extensions.
+//! Tests models and keys as configured by a user of pi: in `models.json`, `auth.json`, the environment, settings, `--model` and
+//! similar options, and by extensions.
 
 mod support;
 
@@ -164,7 +164,7 @@ fn a_provider_of_the_catalogue_is_moved_by_the_file() {
     assert_eq!((&body["thinking"]["type"], &body["output_config"]["effort"]), (&json!("adaptive"), &json!("low")));
     let end = &answered.events_of("agent_end")[0];
     let reply = end["messages"].as_array().unwrap().last().unwrap();
-    // 10 tokens read at 5 dollars and 5 written at 25, each for a million.
+    // 10 input tokens at 5 dollars and 5 output tokens at 25 dollars per million.
     assert_eq!(reply["usage"]["cost"]["total"], json!(0.000_175));
 }
 
@@ -184,7 +184,7 @@ fn a_model_that_an_extension_registers_can_be_named() {
     assert!(head.contains("bearer k-e-y-s") && head.contains("x-a: 1") && head.contains("x-b: 2"), "{head}");
 }
 
-/// Checks the catalogue that an extension sees, before a session and in one.
+/// An extension sees the model catalogue before a session and in one.
 #[test]
 fn extensions_see_the_catalogue() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Module formats and bundles of extensions, each built and run by the command.
+//! Tests module formats and bundles of extensions; each is built and run by the command.
 
 mod support;
 
@@ -78,7 +78,8 @@ fn a_dynamic_import() {
     );
 }
 
-/// Imports files that the extension writes first: `CASES` are functions, each line of the answer is the result of one.
+/// Imports files that the extension writes first. `CASES` is a list of functions; each line of the answer is the result of one of
+/// them.
 const WRITES: &str = r#"
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-//! Extensions behave as under Node: each folder of `fixtures/node` has an `index.ts`, whose `run` returns a text, and in
-//! `expected.txt` the text that Node returned (`fixtures/node/capture.mjs` wrote it). One test per folder.
+//! Tests that extensions behave as under Node. Each folder of `fixtures/node` has an `index.ts`, whose `run` returns a text, and
+//! an `expected.txt` with the text that Node returned (written by `fixtures/node/capture.mjs`). There is one test per folder.
 
 mod support;
 

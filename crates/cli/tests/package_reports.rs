@@ -1,5 +1,5 @@
-//! Cases from public reports about packages: `fixtures/reports/NN-NAME` holds the input of each; expected results are those of
-//! the real pi.
+//! Tests cases from public reports about packages. `fixtures/reports/NN-NAME` contains the input of each; the expected results
+//! were taken from the real pi.
 
 mod support;
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Run, World, fixture};
 
-/// Writes the commands of extensions with a name `cmd-...` into the project.
+/// An extension that writes the names of commands `cmd-...` into the project.
 const COMMANDS: &str = r#"import { writeFileSync } from "node:fs";
 export default (pi: any) => pi.on("session_start", () => {
   const names = pi.getCommands().map((command: any) => command.name).filter((name: string) => name.startsWith("cmd-"));
@@ -60,7 +60,7 @@ fn git(folder: &Path, args: &[&str]) {
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Commits the contents of a folder and serves them as files at `git/NAME`, as any web server could.
+/// Commits the contents of a folder, and serves the repository as static files at `git/NAME`.
 fn serve(world: &World, registry: &Registry, folder: &Path, name: &str, tag: Option<&str>) {
     if !folder.join(".git").exists() {
         git(folder, &["init", "-q", "-b", "main", "."]);
@@ -127,7 +127,7 @@ fn case_23_a_malformed_member_of_a_manifest_ends_nothing() {
     let packages: Vec<PathBuf> = ["text", "nulls", "list", "number"].map(|name| project.join(name)).to_vec();
     world.write("home/.pi/agent/settings.json", json!({ "packages": packages }).to_string());
     assert_eq!(commands(&world, &[]), "cmd-list cmd-number");
-    // Packages of a registry may be as malformed.
+    // Packages of a registry may be malformed in the same way.
     let registry = Registry::start();
     let manifest = json!({
         "name": "odd", "version": "1.0.0", "dependencies": null, "optionalDependencies": {"y": 7}, "peerDependencies": "x",
@@ -151,7 +151,7 @@ fn case_25_a_monorepo_with_workspaces_installs_as_npm_would_lay_it_out() {
     let run = install(&world, &registry, &format!("{source}@v1"));
     assert!(run.succeeded().stderr.trim_end().ends_with(": works"), "{}", run.stderr);
     assert_eq!(commands(&world, &[]), "cmd-one-sharedleaf cmd-two-sharedleaf");
-    // An install of the same ref fetches no dependency; another ref replaces it and stays one entry.
+    // Installing the same ref again does not fetch dependencies; another ref replaces the entry.
     let asked =
         |registry: &Registry| registry.requests().iter().filter(|request| request.path.contains("leaf")).count();
     let before = asked(&registry);
@@ -163,7 +163,7 @@ fn case_25_a_monorepo_with_workspaces_installs_as_npm_would_lay_it_out() {
     install(&world, &registry, &format!("{source}@v2")).succeeded();
     assert_eq!(commands(&world, &[]), "cmd-one-sharedleaf cmd-two-again");
     assert_eq!(listed(&world), json!([format!("{source}@v2")]));
-    // A restore writes the packages of the lock file again.
+    // A restore installs the packages of the lock file again.
     fs::remove_dir_all(world.home().join(".pi/agent/git")).expect("removed");
     world.pi(&["install", "--registry", &registry.url()]).succeeded();
     assert_eq!(commands(&world, &[]), "cmd-one-sharedleaf cmd-two-again");
@@ -180,7 +180,7 @@ fn case_26_a_git_address_keeps_its_end_and_both_spellings_are_one_package() {
     assert_eq!((commands(&world, &[]).as_str(), listed(&world)), ("cmd-dotgit", json!([written])));
     world.pi(&["remove", &shorter]).succeeded();
     assert_eq!(listed(&world), json!([]));
-    // A locked tag does not move under the other spelling.
+    // A locked tag does not move if the source is spelt differently.
     install(&world, &registry, &format!("{written}@v1")).succeeded();
     git(&world.project().join("repo"), &["tag", "-d", "v1"]);
     serve(&world, &registry, &world.project().join("repo"), "mono", Some("v1"));

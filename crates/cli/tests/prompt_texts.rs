@@ -1,5 +1,5 @@
-//! The source of the prompt texts. pi's own need its package, so `cargo xtask conformance` compares those; here no registry
-//! answers.
+//! Tests which prompt texts are used. pi's own texts need pi's package, so `cargo xtask conformance` compares them; in these
+//! tests no registry is available.
 
 mod support;
 
@@ -12,7 +12,7 @@ enum Answers<'a> {
     Script,
 }
 
-/// Runs a prompt, and prints the system prompt that extensions see.
+/// Returns a command that runs a prompt and prints the system prompt as extensions see it.
 fn asking(world: &World, answers: &Answers, words: Option<&str>) -> Command {
     let model: Vec<String> = match answers {
         Answers::Server(server) => {
@@ -50,7 +50,7 @@ fn without_pis_package_our_own_prompt_texts_are_used() {
     assert!(said.stderr.contains(",true]"), "{}", said.stderr);
     assert!(!world.home().join(".pi/agent/pi").exists(), "no documentation was had either");
 
-    // A user who disables fetching, or wants no other texts, gets no notice.
+    // A user who disables fetching, or selects PiJS's own texts, gets no notice.
     let mut offline = asking(&world, &Answers::Server(&server), None);
     offline.env("PI_OFFLINE", "1");
     // Nothing is fetched for a recorded reply.

@@ -1,4 +1,4 @@
-//! Requests to model providers under the conditions of networks and servers: gateways, proxies, retries, errors.
+//! Tests requests to model providers: gateways, proxies, retries and errors.
 
 mod support;
 
@@ -65,7 +65,8 @@ fn a_base_url_that_nothing_is_asked_at_is_an_error() {
     ask(&world, &["--base-url", "http://127.0.0.1:9", "--model", &model], &[]).failed(2, &["--base-url", "script:"]);
 }
 
-/// The default model of an OpenAI key uses the Responses API, which not every gateway supports.
+/// A gateway that supports only chat completions can be selected by name, because the default model of an OpenAI key uses the
+/// Responses API.
 #[test]
 fn a_gateway_of_chat_completions_is_asked_for_by_name() {
     let gateway = ModelServer::start(vec![
@@ -173,7 +174,7 @@ fn a_proxy_that_cannot_be_used_is_named() {
     assert!(!dead.stderr.contains("secret-word"), "{}", dead.stderr);
     ask(&world, &["--model", "mine/small"], &[("ALL_PROXY", "socks5://127.0.0.1:9")])
         .failed(1, &["ALL_PROXY", "SOCKS", "http://HOST:PORT"]);
-    // A recorded reply uses no proxy.
+    // A recorded reply does not use a proxy.
     let model = world.script(&[&["hi"]]);
     ask(&world, &["--model", &model], &[("ALL_PROXY", "socks5://127.0.0.1:9")]).succeeded();
 }

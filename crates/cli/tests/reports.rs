@@ -1,5 +1,5 @@
-//! Inputs of public reports about pi: each `fixtures/reports/NN-NAME` has the behaviour in `case.md`, and in `expected.txt` the
-//! output of the real pi 0.87.1 (captured once), if that is text.
+//! Tests the inputs of public reports about pi. Each `fixtures/reports/NN-NAME` describes the behaviour in `case.md`;
+//! `expected.txt` is the output of the real pi 0.87.1 (captured once), if it is text.
 
 mod support;
 
@@ -12,7 +12,7 @@ use std::process::Stdio;
 use support::client::Client;
 use support::{Run, World, fixture, run};
 
-/// Returns a world whose project holds the files of a report.
+/// Returns a world whose project contains the files of a report.
 fn reported(name: &str) -> (World, String) {
     let world = World::new();
     let folder = fixture(&format!("reports/{name}"));
@@ -29,7 +29,7 @@ fn with_input(world: &World, args: &[&str], input: Option<&str>) -> Run {
     let Some(input) = input else { return run(command) };
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("pi starts");
-    // A refused command line does not read its input.
+    // A refused command line does not read standard input.
     let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
     let output = child.wait_with_output().expect("it ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
@@ -99,7 +99,7 @@ fn events_of_json_mode_have_the_members_of_pi() {
     assert_eq!(lines.len(), expected.len());
 }
 
-/// Written by the extension below: displayed text that differs from the sum of the deltas.
+/// An extension that writes displayed text which differs from the sum of the deltas.
 const SHOWN: &str = r#"
 import { appendFileSync } from "node:fs";
 export default function (pi: any) {
@@ -291,7 +291,7 @@ fn a_rule_that_fires_all_the_time_takes_nothing_from_others() {
     for number in 0..12 {
         match asked(&format!("q{number}")).0.starts_with("fine") {
             true => kept += 1,
-            // Past the cap of the rule its text passes, and the script is one reply ahead.
+            // Beyond the cap of the rule, its text is not stopped, and the script is one reply ahead.
             false => drop(asked("skip the spare reply")),
         }
     }

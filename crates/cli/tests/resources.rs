@@ -1,5 +1,5 @@
-//! Skills, prompt templates and extensions of folders, settings and packages: found, ordered and named as by the real pi.
-//! `fixtures/resources/capture.mjs` wrote the expected values.
+//! Tests that skills, prompt templates and extensions in folders, settings and packages are found, ordered and named as by the
+//! real pi. `fixtures/resources/capture.mjs` wrote the expected values.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn json<T: serde::de::DeserializeOwned>(name: &str) -> T {
     serde_json::from_slice(&text).expect("JSON")
 }
 
-/// Returns the tree of the fixture, and its folder.
+/// Returns a world with the tree of the fixture, and the tree's folder.
 fn tree() -> (World, String) {
     let world = World::new();
     let root = world.path().canonicalize().expect("a folder").display().to_string();

@@ -1,4 +1,4 @@
-//! `pi --mode rpc`: a client that speaks pi's wire format over pipes.
+//! Tests `pi --mode rpc` with a client that speaks pi's protocol over pipes.
 
 mod support;
 
@@ -90,7 +90,7 @@ fn a_prompt_is_accepted_streamed_as_deltas_and_settled() {
     assert_eq!(client.end(), 0);
 }
 
-/// Clients of pi 1.5 throw if a response lacks the disposition.
+/// Responses contain the disposition of a text, because clients of pi 1.5 throw without it.
 #[test]
 fn answers_say_what_became_of_a_text() {
     let world = World::new();
@@ -219,7 +219,7 @@ fn a_run_of_an_extension_and_the_tree_of_entries_are_seen() {
     assert_eq!(client.end(), 0);
 }
 
-/// Checks every command of pi's `rpc-commands.md` that changes something against the document's response.
+/// Commands of pi's `rpc-commands.md` that change something get the documented responses.
 #[test]
 fn model_queues_and_shell_are_changed_as_the_document_says() {
     let world = World::new();
@@ -313,7 +313,7 @@ fn sessions_are_begun_forked_cloned_switched_and_exported() {
     assert_eq!(client.end(), 0);
 }
 
-/// As in pi: commands written before the end of the input are answered, and then the session shuts down.
+/// As in pi, commands written before the end of the input are answered, and then the session shuts down.
 #[test]
 fn commands_written_before_the_end_of_the_input_are_answered() {
     let world = World::new();
@@ -402,7 +402,7 @@ fn a_reload_reads_extensions_again_and_keeps_what_cannot_be_compiled() {
     }
     client.send(json!({"type": "prompt", "message": "/version"}));
     assert_eq!(client.request("notify")["message"], "2 new given");
-    // A file that throws, before or in its export, keeps the session: the error names the position, and is printed once.
+    // A file that throws, before or in its export, does not end the session: the error names the position and is printed once.
     for broken in [
         "const one = 1;\nthrow new Error('at the top');\nexport default () => {};\n",
         "export default (pi: any) => {\n  pi.registerCommand('version', {handler: async () => {}});\n  throw new Error('in it');\n};\n",
@@ -479,7 +479,7 @@ fn answers_for_the_session_outlive_a_reload_unless_the_grants_of_this_very_packa
     answering(&mut client, "/one-again", "Deny");
     assert_eq!(answering(&mut client, "/one", "Deny"), (0, vec![json!("ran")]), "nothing of it changed");
     assert_eq!(answering(&mut client, "/two", "Deny"), (1, vec![json!("refused")]), "its grants are other ones");
-    // Its own code has changed.
+    // The extension's own code has changed.
     world.write("project/one/a.ts", code("one") + "\nexport const more = 1;\n");
     answering(&mut client, "/one-again", "Deny");
     assert_eq!(answering(&mut client, "/one", "Deny"), (1, vec![json!("refused")]));

@@ -1,6 +1,6 @@
-//! The records that a client of `pi --mode rpc` receives: `fixtures/rpc/NAME.json` has the client's input, with the extension
-//! beside it, and `NAME.expected.jsonl` the output of the real pi 0.87.1 (captured once). Names of entries and sessions, times,
-//! and values that depend on the prompt's text are left out.
+//! Tests the records that a client of `pi --mode rpc` receives. `fixtures/rpc/NAME.json` is the client's input, for the extension
+//! in the same folder, and `NAME.expected.jsonl` the output of the real pi 0.87.1 (captured once). Ids of entries and sessions,
+//! times, and values that depend on the prompt's text are ignored.
 
 mod support;
 
@@ -66,7 +66,7 @@ fn as_in_pi(name: &str) {
     assert_eq!(actual.len(), expected.len(), "{name}: {:#?}", actual.last());
 }
 
-/// `{{NAME.member...}}` is a part of an earlier answer.
+/// Replaces `{{NAME.member...}}` by a part of an earlier answer.
 fn filled(value: &Value, answers: &BTreeMap<String, Value>) -> Value {
     match value {
         Value::String(text) => match text.strip_prefix("{{").and_then(|text| text.strip_suffix("}}")) {
@@ -109,7 +109,7 @@ impl Names {
             LEFT_OUT.contains(&key)
                 || (key == "tokens" && !value.is_object())
                 || (key == "id" && is_request)
-                // Pi 1.5 adds it to the answers of 0.87.1.
+                // pi 1.5 adds the disposition to the answers of 0.87.1.
                 || (key == "data" && value.get("disposition").is_some())
         };
         // Sorted by name, which decides the order of first appearance.

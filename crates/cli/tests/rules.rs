@@ -1,4 +1,4 @@
-//! Streamed rules through the command: files, `pi rules ...`, and a session that a rule stops.
+//! Tests streamed rules through the command: files, `pi rules ...`, and a session with a reply that a rule stops.
 
 mod support;
 
@@ -358,7 +358,7 @@ fn an_option_for_rules_without_a_rule_file_names_the_folders() {
     };
     quiet(&world, &["--rules", "--rules-from", "built-in"]);
     quiet(&world, &["--rules", "--no-rules"]);
-    // A user who enabled rules for all folders gets no notice in a folder without any.
+    // A user who enabled rules for all folders gets no notice in a folder without rules.
     world.write("home/.pi/agent/settings.json", json!({"ttsr": {"enabled": true}}).to_string());
     quiet(&world, &[]);
     quiet(&with_rule("---\nenabled: false\ncondition: x\n---\ntext\n"), &["--rules"]);

@@ -1,4 +1,4 @@
-//! `pi rummy` through the command: a plugin of the user, a run with a recorded model, and its entries.
+//! Tests `pi rummy` through the command: a plugin of the user, a run with a recorded model, and its entries.
 
 mod support;
 
@@ -61,14 +61,14 @@ fn a_run_that_was_killed_goes_on_and_a_tape_replays() {
     let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
     let proposed = lines.map_while(Result::ok).any(|line| line.contains("run/proposal"));
     assert!(proposed, "the command is proposed");
-    // The command was accepted, and runs.
+    // Waits until the accepted command runs.
     while !world.project().join("started").exists() {
         std::thread::sleep(Duration::from_millis(5));
     }
     child.kill().expect("it runs");
     child.wait().expect("it ended");
 
-    // One model, with further replies for the next process.
+    // The same model, with further replies for the next process.
     world.script(&[&["<update status=\"200\">The wait is over.</update>"]]);
     let mut args = vec!["rummy", "run", "--run", "r", "--tape", "run.tape", "--model", &model];
     args.extend(grants);

@@ -1,4 +1,4 @@
-//! Session control by extensions: models, trees, other sessions, reloads, their own providers.
+//! Tests session control by extensions: models, trees, other sessions, reloads, and their own providers.
 
 mod support;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use support::client::Client;
 use support::{Run, World};
 
-/// Runs `/go` of an extension whose command has this body; texts passed to `say` are the lines of stderr.
+/// Runs the command `/go` of an extension with this body; texts passed to `say` become the lines of stderr.
 fn go(world: &World, model: &str, body: &str, more: &[&str]) -> Run {
     let source = format!(
         "const said: string[] = [];
@@ -23,7 +23,7 @@ fn go(world: &World, model: &str, body: &str, more: &[&str]) -> Run {
     run
 }
 
-/// Returns the messages of all sessions of the home, in the order of files and lines.
+/// Returns the messages of all sessions in the home, in the order of files and lines.
 fn said(world: &World) -> Vec<Value> {
     let mut found = Vec::new();
     let folder = world.home().join(".pi/agent/sessions");
@@ -220,7 +220,7 @@ fn a_session_is_compacted_by_a_handlers_own_summary() {
     );
 }
 
-/// Records the callbacks that run, and ends pi at several points.
+/// An extension that records the callbacks that run, and exits pi at several points.
 const LEAVES: &str = r#"
 import { appendFileSync } from "node:fs";
 export default (pi: any) => {
@@ -243,7 +243,7 @@ export default (pi: any) => {
 };
 "#;
 
-/// Returns the record of the extension above.
+/// Returns the record that [`LEAVES`] has written.
 fn noted(world: &World) -> Value {
     world.read("project/noted.jsonl").lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")).collect()
 }
@@ -263,7 +263,7 @@ fn an_extension_that_controls_the_session_may_end_pi() {
     let with = |options: &[&'static str]| [&allowed[..], options].concat();
     let left = |code: i32| json!([["leaving"], ["exit", code], ["shutdown", "quit"]]);
     let stderr = ended(&with(&["-p", "/leave 0", "never asked"]), 0, left(0)).stderr;
-    // A load that takes long is announced.
+    // A load that takes a long time is announced.
     assert!(stderr.lines().all(|line| line == "loading extensions ..."), "{stderr}");
     ended(&with(&["-p", "/leave 7"]), 7, left(7));
     ended(&with(&["--mode", "json", "-p", "/leave 3", "never asked"]), 3, left(3));
@@ -294,13 +294,13 @@ fn over_rpc_an_extension_ends_pi_in_order() {
         let mut client = Client::start(&world, &options);
         let answer = client.call(json!({"type": "prompt", "message": command}));
         assert_eq!(answer["success"], true, "{answer}");
-        // Its input stays open: it ends by itself.
+        // The input of pi stays open, but pi exits by itself.
         let ended = client.child.wait().expect("pi ends");
         assert_eq!((ended.code(), noted(&world)), (Some(code), expected), "{command}");
     }
 }
 
-/// As in pi: the events of json mode say how a reply ended, and a text mode run without a reply prints the reason.
+/// As in pi, the events of json mode say how a reply ended, and a run in text mode without a reply prints the reason.
 #[test]
 fn a_run_that_an_extension_aborts_ends_as_in_pi() {
     let world = World::new();

@@ -1,5 +1,5 @@
-//! Opens a session that the real pi wrote. `fixtures/sessions/capture.mjs` wrote it, with the real pi's view of it; given a file,
-//! the script prints the real pi's view of one of ours.
+//! Tests opening a session that the real pi wrote. `fixtures/sessions/capture.mjs` wrote the session and the real pi's view of
+//! it; given a file, the script prints the real pi's view of a session written by PiJS.
 
 mod support;
 
@@ -44,7 +44,7 @@ fn a_session_of_the_real_pi_reads_the_same() {
     assert_eq!([last(2), last(1)], [json!(["user", "fifth", null]), json!(["assistant", "went on", null])]);
 }
 
-/// Returns a session whose older entries, off the branch and on it, hold texts of `characters` characters.
+/// Returns a session whose older entries, on the branch and off it, contain texts of `characters` characters.
 fn session_of(characters: usize) -> String {
     let time = "2026-01-02T03:04:05.678Z";
     let id = |number: usize| format!("{number:08x}");
@@ -83,7 +83,7 @@ fn session_of(characters: usize) -> String {
 fn a_long_session_looks_to_an_extension_like_a_short_one() {
     let world = World::new();
     let (look, model) = (fixture("sessions/look-far.ts"), world.script(&[&["went on"]]));
-    // The long session is 20 MB, of which an extension reads a part; it is held whole only when it is read whole.
+    // The long session has 20 MB, of which an extension reads a part; the realm stores all of it only if it reads all of it.
     let [short, long] = [10, 2_000_000].map(|characters| {
         world.write("project/s.jsonl", session_of(characters).as_bytes());
         let args = ["-p", "/look-far", "--model", &model, "--session", "s.jsonl", "-e", &look, "--allow", "write"];

@@ -1,4 +1,4 @@
-//! `pi ext snapshot`, also when a package that pi supplies is unavailable.
+//! Tests `pi ext snapshot`, including when a package that pi supplies is not available.
 
 mod support;
 
@@ -96,7 +96,7 @@ fn without_a_registry_an_import_of_a_supplied_package_names_it_and_other_extensi
     let ask = |extension: &str| {
         let model = world.script(&[&["hello"]]);
         let mut command = world.command(&["-p", "x", "--model", &model, "-e", extension]);
-        // A separate cache: the downloads of another test must not be found here.
+        // Uses a separate cache, so that the downloads of another test are not found.
         command.env("XDG_CACHE_HOME", world.path().join("cache"));
         run(command)
     };

@@ -1,4 +1,5 @@
-//! Bounds the system calls of a cached start of an installed package, independent of its number of files.
+//! Tests that the number of system calls of a cached start with an installed package is limited, regardless of the package's
+//! number of files.
 
 #![cfg(target_os = "linux")]
 
@@ -9,14 +10,14 @@ use serde_json::json;
 use std::process::Command;
 use support::World;
 
-/// Most calls that a package adds to a cached start: those that name a file or list a folder, and reads.
+/// Maximum number of calls that a package adds to a cached start: calls that name a file or list a folder, and reads.
 const MAX_CALLS: usize = 200;
-/// Most calls of a start without packages, which include one probe of each protected path.
+/// Maximum number of calls of a start without packages, which include one probe of each protected path.
 const MAX_CALLS_OF_NONE: usize = 900;
 const DEPENDENCIES: usize = 6;
 const FILES: usize = 60;
 
-/// Counts the system calls of one run; `None` where `strace` is missing or may not trace.
+/// Counts the system calls of one run; returns `None` if `strace` is missing or may not trace.
 fn calls(world: &World, arguments: &[&str]) -> Option<usize> {
     let pi = world.command(arguments);
     let trace = world.path().join("trace");

@@ -1,5 +1,5 @@
-//! `pi --tape` and `pi replay`: a recorded session replays, elsewhere and in both kinds of realms, and the replay of a changed
-//! one reports the difference.
+//! `pi --tape` and `pi replay`: a recorded session can be replayed on another machine and in both kinds of realms, and the replay
+//! of a changed extension reports the difference.
 
 #![cfg(target_os = "linux")]
 
@@ -27,7 +27,7 @@ fn script(world: &World) -> String {
     world.script(&[&first, &["all ", "done"]])
 }
 
-/// Returns the command, with a time zone, a language and a secret of its own.
+/// Returns a command with its own time zone, language and secret.
 fn pi(world: &World, args: &[String]) -> Command {
     let mut command = world.command(args);
     command.env("TZ", "Asia/Kolkata").env("LANG", "de_DE.UTF-8").env("DEPLOY_TOKEN", SECRET);
@@ -38,7 +38,8 @@ fn strings(args: &[&str]) -> Vec<String> {
     args.iter().map(|arg| (*arg).to_owned()).collect()
 }
 
-/// Records a session of two extensions: timers, calls of both kinds, a refused one, verdicts, a killed realm.
+/// Records a session of two extensions with timers, synchronous and asynchronous calls, a refused call, verdicts, and a killed
+/// realm.
 fn record(world: &World, isolation: &str) -> PathBuf {
     world.write("project/notes.txt", format!("some notes, and {SECRET}\n"));
     let tape = world.path().join(format!("{isolation}.tape"));
@@ -122,7 +123,7 @@ fn a_changed_extension_is_named_at_the_tick_where_it_differs() {
     let same = same.parent().expect("a folder").to_str().expect("text");
     replay(&tape, &["--against", same]).succeeded();
 
-    // The third tick of the interval reports; nothing before it differs.
+    // The third tick of the interval reports the difference; nothing before it differs.
     let changed = world.write("changed/tape-worker/index.ts", source.replace("++fired === 3", "++fired === 2"));
     let changed = changed.parent().expect("a folder").to_str().expect("text");
     for isolation in ["thread", "process"] {
@@ -139,7 +140,7 @@ fn a_changed_extension_is_named_at_the_tick_where_it_differs() {
     }
 }
 
-/// An extension in which each change below makes another kind of output differ.
+/// An extension for which each change below makes a different kind of output differ.
 const POSITIONS: &str = r#"import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 
@@ -184,7 +185,7 @@ fn a_difference_is_located_in_the_source_of_the_extension() {
         ("pi.log(\"info\", text, {})", "pi.log(\"warn\", text, {})", "statement", 5),
         ("\"long\"", "\"longer\"", "statement", 20),
         ("\"late\"", "\"later\"", "statement", 21),
-        // The return values of a function, and those of its registration.
+        // The return value of a function, and the values of its registration.
         ("be brief", "be verbose", "function", 13),
         ("content: \"again\"", "content: \"once more\"", "function", 23),
         ("description: \"counts\"", "description: \"adds\"", "function", 9),
@@ -277,7 +278,7 @@ fn a_tape_that_cannot_be_read_is_one_message_with_a_code() {
     world.pi(&["replay", "absent.tape"]).failed(1, &["absent.tape"]);
 }
 
-/// Rewrites a tape, with another header and other openings of realms.
+/// Rewrites a tape with a changed header and changed openings of realms.
 fn rewrite(tape: &Path, change_header: impl Fn(&mut TapeHeader), change: impl Fn(&mut Opening)) -> PathBuf {
     let mut reader = TapeReader::new(fs::File::open(tape).expect("a tape")).expect("a tape");
     let mut header = reader.header().clone();
@@ -355,14 +356,14 @@ export default (pi: any) => {
     replay(&world.project().join("own.tape"), &[]).succeeded();
 }
 
-/// Runs `extc` as CI would, in a zone of its own.
+/// Runs `extc` as in CI, with its own time zone.
 fn extc(world: &World, args: &[&str]) -> Run {
     let mut command = world.program(env!("CARGO_BIN_EXE_extc"), args);
     command.env("TZ", "America/Lima");
     run(command)
 }
 
-/// Records the extension of [`POSITIONS`]; returns its file and the tape, both named from the project.
+/// Records the extension of [`POSITIONS`]; returns its file and the tape, both relative to the project.
 fn record_positions(world: &World) -> (PathBuf, PathBuf) {
     world.write("project/notes.txt", format!("some notes, and {SECRET}\n"));
     let (entry, tape) = (world.write("project/positions.ts", POSITIONS), world.project().join("positions.tape"));
@@ -382,7 +383,7 @@ fn extc_test_shows_changed_outputs_and_accepts_them() {
     let told = extc(&world, &test).succeeded().stdout.clone();
     assert!(told.contains("positions.tape: equal") && told.ends_with("1 tape: 1 equal\n"), "{told}");
 
-    // An additional call and timer do not change later outputs. One text that changes, and an answer.
+    // An additional call and timer do not change later outputs. One text and one answer change.
     let changed = POSITIONS
         .replace(
             "existsSync(\"notes.txt\");",
@@ -472,7 +473,7 @@ fn a_small_tape_without_secrets_is_made_of_a_long_one() {
     let name = tape.to_str().expect("text");
     let make = |args: &[&str]| world.pi(&[&["tape"], args].concat()).succeeded().stdout.clone();
     let told = make(&["trim", name, "-o", "one.tape", "--extension", "tape-watch"]);
-    // Its realm, and its replacement.
+    // The realm of the extension, and its replacement.
     assert!(told.contains("2 realms") && told.contains("replays equal"), "{told}");
     let one = world.project().join("one.tape");
     assert_eq!(info(&world, &one)["summary"]["realms"].as_array().map(Vec::len), Some(2));
@@ -562,7 +563,7 @@ fn a_credential_in_the_source_is_not_on_the_tape_and_it_replays() {
     };
     assert!(!has_key());
     replay(&tape, &["--isolation", "thread"]).succeeded();
-    // A rewritten tape has none, either.
+    // A rewritten tape has none either.
     fs::write(&entry, fs::read_to_string(&entry).expect("a file").replace("\"info\"", "\"warn\"")).expect("a file");
     extc(&world, &["test", "keyed.ts", "keyed.tape", "--accept"]).succeeded();
     assert!(!has_key());

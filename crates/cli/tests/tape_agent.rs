@@ -1,4 +1,4 @@
-//! `pi replay` of the agent's loop, the recordings of `fixtures/tapes/`, and the schedule lab.
+//! Tests `pi replay` of the agent's loop, the recordings of `fixtures/tapes/`, and the schedule lab.
 
 #![cfg(target_os = "linux")]
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use support::client::Client;
 use support::{Run, World, fixture, run};
 
-/// The variable that records the tapes of `fixtures/tapes/` again.
+/// The environment variable with which the tapes of `fixtures/tapes/` are recorded again.
 const UPDATE: &str = "INSTA_UPDATE";
 
 fn strings(args: &[&str]) -> Vec<String> {
@@ -55,7 +55,7 @@ fn replay_json(tape: &Path, more: &[&str]) -> Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("no JSON:\n{}\n{}", run.stdout, run.stderr))
 }
 
-/// One reply that calls tools of pi, one that a verdict stops, one that is kept.
+/// Three replies: one calls tools of pi, one is stopped by a verdict, one is kept.
 const TOOLS: &str = r#"{"events":[{"text":"I write. "},{"tool_call":{"id":"a","name":"write","arguments":"{\"path\":\"new.txt\",\"content\":\"one\\ntwo\"}"}}],"stop":"tool_use"}
 {"events":[{"tool_call":{"id":"b","name":"bash","arguments":"{\"command\":\"echo printed; cat new.txt\"}"}},{"tool_call":{"id":"c","name":"read","arguments":"{\"path\":\"absent.txt\"}"}}],"stop":"tool_use"}
 {"events":[{"text":"it is "},{"text":"forbidden "},{"text":"to say"}],"stop":"end_turn"}
@@ -82,7 +82,7 @@ fn the_loop_of_the_agent_replays_without_the_model_files_and_programs() {
 fn a_loop_that_goes_another_way_is_named_where_it_does() {
     let world = World::new();
     let tape = record(&world, TOOLS, &["verdict-word"], &ALLOWED);
-    // The shell's output differs on this tape.
+    // The output of the shell differs on this tape.
     let other = world.path().join("other.tape");
     let changed = std::cell::Cell::new(0);
     rewritten(&tape, &other, |agent| {
@@ -108,7 +108,7 @@ fn a_replay_may_begin_late() {
     assert_eq!(late["agent"], Value::Null);
 }
 
-/// Sessions that are recorded in `fixtures/tapes/`: the name, the extensions, the model and what is allowed.
+/// Sessions that are recorded in `fixtures/tapes/`: the name, the extensions, the model and the grants.
 const SESSIONS: [(&str, &[&str], &str, &[&str]); 11] = [
     (
         "worker",
@@ -140,7 +140,7 @@ fn tapes() -> PathBuf {
     PathBuf::from(fixture("tapes"))
 }
 
-/// With `INSTA_UPDATE=always` the tapes are recorded again.
+/// The recorded sessions replay in both kinds of realms. With `INSTA_UPDATE=always`, the tapes are recorded again.
 #[test]
 fn the_recorded_sessions_replay_in_both_kinds_of_realms() {
     for (name, extensions, script, more) in SESSIONS {
@@ -201,13 +201,13 @@ fn a_planted_ordering_bug_is_found_shrunk_and_replayed_from_its_string() {
     drive("lab1:", &[]).succeeded();
     drive("nonsense", &[]).failed(1, &["nonsense"]);
 
-    // After the fix no order makes a difference.
+    // After the fix, the order makes no difference.
     let source = fs::read_to_string(Path::new(&entry).join("index.ts")).expect("a file");
     let mended = source.replace("latest = name;", "if (name === \"third\") latest = name;");
     let mended = world.write("mended/last-wins/index.ts", mended);
     let folder = mended.parent().and_then(Path::to_str).expect("text");
     drive(schedule, &["--against", folder]).succeeded();
-    // Whichever program ended last in the recording, the fixed output is the expected one from here on.
+    // From here on, the tape expects the fixed output, regardless of which program ended last in the recording.
     extc(&world, &strings(&["test", folder, &tape_name, "--accept"])).succeeded();
     let run = extc(&world, &strings(&["test", folder, &tape_name, "--explore", "200"]));
     assert!(run.succeeded().stdout.contains("all there are"), "{}", run.stdout);
@@ -247,7 +247,7 @@ fn a_bug_of_a_killed_worker_is_found_and_replayed_from_its_string() {
     assert_eq!((code, &explored["schedule"]), (0, &Value::Null), "{explored:#}");
 }
 
-/// Counts on news that another extension sends at the start: an order that no host promises.
+/// An extension that relies on receiving an event that another extension sends at the start, an order that is not guaranteed.
 const READER: &str = r#"
 export default (pi: any) => {
   let news: { text: string } | undefined;
@@ -256,7 +256,7 @@ export default (pi: any) => {
 };
 "#;
 
-/// Sends news before the first turn.
+/// An extension that sends an event before the first turn.
 const SENDER: &str = r#"
 export default (pi: any) => {
   pi.on("session_start", () => pi.events.emit("news", { text: "hello" }));
@@ -291,7 +291,7 @@ fn a_bug_of_the_order_between_extensions_is_found_and_replayed_from_its_string()
     drive.failed(1, &["TypeError", schedule]);
 }
 
-/// Goes to other sessions, by commands of an extension and as a client asks.
+/// An extension whose commands switch to other sessions, in addition to the client's requests.
 const TRAVELS: &str = r#"
 export default (pi: any) => {
   pi.on("session_start", (event: any) => pi.appendEntry("started", { reason: event.reason }));
@@ -361,7 +361,7 @@ fn native_rules_are_replayed_with_their_changes() {
     assert_eq!((&outcome["equal"], &agent["requests"]), (&json!(true), &json!(4)), "{agent:#}");
 }
 
-/// Runs commands of the user itself when they begin with `there`, and asks the model on `/aside`.
+/// An extension that runs the user's shell commands itself if they begin with `there`, and sends a model request on `/aside`.
 const AT_HAND: &str = r#"
 export default (pi: any) => {
   pi.on("user_bash", ({ command }: any) => {
@@ -379,7 +379,7 @@ export default (pi: any) => {
 };
 "#;
 
-/// Asserts that the whole loop of the agent was replayed, with this number of requests.
+/// Asserts that the agent's loop was replayed completely, with this number of requests.
 #[track_caller]
 fn is_whole(outcome: &Value, requests: u64) {
     let agent = &outcome["agent"];
@@ -466,7 +466,8 @@ fn a_replay_that_cannot_repeat_an_act_fails_and_says_where_it_stopped() {
     let mut client = Client::start(&world, &options);
     client.call(json!({"type": "bash", "command": "echo here"}));
     assert_eq!(client.end(), 0);
-    // Tapes of older versions have the command alone, and those of later ones acts that this version does not know.
+    // Tapes of older versions contain only the command, and tapes of later versions may contain acts that this version does not
+    // know.
     let cases: [(&str, Change, [&str; 2]); 2] = [
         (
             "older.tape",
@@ -499,7 +500,7 @@ fn a_replay_that_cannot_repeat_an_act_fails_and_says_where_it_stopped() {
         let outcome = replay_json(&other, &[]);
         assert_eq!(outcome["equal"], false, "{outcome:#}");
         assert!(outcome["agent"]["stopped_at"]["record"].as_u64().is_some_and(|record| record > 1), "{outcome:#}");
-        // A turn before it can be looked at all the same.
+        // A turn before the unknown act can still be inspected.
         replay(&other, &["--until", "1"]).succeeded();
     }
 }

@@ -1,5 +1,5 @@
-//! A recording that ends anywhere, by `kill -9` or in the middle of a write, replays to its last whole tick; and a tape with an
-//! index is read only where a replay needs it.
+//! Tests that a recording that ends anywhere, by `kill -9` or in the middle of a write, replays up to its last whole tick, and
+//! that a replay reads only the parts of an indexed tape that it needs.
 
 #![cfg(target_os = "linux")]
 
@@ -16,17 +16,17 @@ use std::process::Stdio;
 use std::time::Duration;
 use support::{World, run};
 
-/// The variable of the long form.
+/// The environment variable that selects the long form.
 const LONG: &str = "PIJS_LONG";
-/// Sessions that are killed, and in the long form.
+/// Number of killed sessions, in the short and in the long form.
 const KILLS: [u64; 2] = [8, 200];
-/// Points at which the tape of each is cut off besides.
+/// Number of points at which each tape is additionally cut off.
 const CUTS: u64 = 24;
-/// Looks at a tape that does not grow.
+/// Maximum number of polls of a tape that does not grow.
 const MAX_LOOKS: usize = 12_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// Has much to record: a timer that reads a file, and sets itself again.
+/// An extension that produces many records: a timer that reads a file and sets itself again.
 const BUSY: &str = r#"
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -41,11 +41,11 @@ export default (pi) => {
 };
 "#;
 
-/// Draws numbers, the same ones each time.
+/// A deterministic random number generator.
 struct Draws(u64);
 
 impl Draws {
-    /// Draws a number below `end`, by splitmix64.
+    /// Returns a random number below `end` (splitmix64).
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -55,7 +55,7 @@ impl Draws {
     }
 }
 
-/// Records a session and kills it when its tape has so many bytes.
+/// Records a session, and kills it when its tape has `bytes` bytes.
 fn killed_at(world: &World, bytes: u64) -> Vec<u8> {
     world.write("project/notes.txt", "some notes\n");
     let busy = world.write("project/busy.ts", BUSY).display().to_string();
@@ -78,7 +78,7 @@ fn killed_at(world: &World, bytes: u64) -> Vec<u8> {
     fs::read(&tape).expect("a tape")
 }
 
-/// Counts the ticks of turns that ended on a tape, as far as it is good.
+/// Counts the ticks of completed turns on the valid part of a tape.
 fn whole_ticks(bytes: &[u8]) -> u64 {
     let mut open: BTreeMap<RealmNumber, u64> = BTreeMap::new();
     let mut ticks = 0;
@@ -97,7 +97,7 @@ fn replay(bytes: &[u8], stage: &ReplayStage) -> Outcome {
     Replay::new(tape, stage, ReplayOptions::default()).and_then(Replay::run).expect("a tape that is cut off replays")
 }
 
-/// Bytes up to the end of the first block, which has the header.
+/// Returns the offset of the end of the first block, which contains the header.
 fn header_end(bytes: &[u8]) -> usize {
     let next = bytes.windows(8).skip(16).position(|window| window == b"PIJSTAPE").expect("a second block");
     next + 16 - 8
@@ -130,7 +130,8 @@ fn a_recording_that_is_killed_anywhere_replays_to_its_last_whole_tick() {
     assert!(most > 100, "{most} ticks at most");
 }
 
-/// Says much at the first prompt and ends at its memory limit, so that its realm is out of the way for the rest of the session.
+/// An extension that produces much output at the first prompt and then stops at its memory limit, so that its realm does not
+/// exist for the rest of the session.
 const ENDS: &str = r#"
 export default (pi) => {
   let rounds = 0;
@@ -142,14 +143,14 @@ export default (pi) => {
 };
 "#;
 
-/// Keeps its worker until the end.
+/// An extension whose worker runs until the end.
 const STAYS: &str = r#"
 export default (pi) => {
   pi.on("turn_end", () => pi.log("info", "turn", {}));
 };
 "#;
 
-/// The offsets of the blocks of a tape, and its end.
+/// Returns the offsets of the blocks of a tape, and the end of the tape.
 fn blocks(bytes: &[u8]) -> Vec<usize> {
     let starts = (0..bytes.len() - 16).filter(|at| &bytes[at + 8..at + 16] == b"PIJSTAPE");
     starts.chain([bytes.len()]).collect()
@@ -173,7 +174,7 @@ fn a_replay_that_begins_late_does_not_read_blocks_that_it_does_not_need() {
     let ticks = info["summary"]["ticks"].as_u64().expect("a number");
     let from = ticks.to_string();
 
-    // In the middle is what the extension said that ended: nobody who begins late reads it.
+    // The middle contains the records of the extension that stopped; a replay that begins late does not read them.
     let blocks = blocks(&bytes);
     assert!(blocks.len() > 8, "{} blocks", blocks.len());
     let middle = blocks.len() / 2;
@@ -185,7 +186,7 @@ fn a_replay_that_begins_late_does_not_read_blocks_that_it_does_not_need() {
     let outcome: serde_json::Value = serde_json::from_str(&late.succeeded().stdout).expect("JSON");
     assert_eq!((&outcome["equal"], &outcome["ticks"]), (&json!(true), &json!(ticks)), "{outcome:#}");
 
-    // Without the index everything is read.
+    // Without the index, everything is read.
     let index = bytes.windows(8).position(|window| window == b"PIJSINDX").expect("an index") - 8;
     fs::write(&tape, &damaged[..index]).expect("written");
     world.pi(&["replay", &name, "--from", &from]).failed(1, &["is damaged at record"]);

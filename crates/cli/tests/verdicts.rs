@@ -1,4 +1,4 @@
-//! Streamed verdicts of loose extensions: order, isolation, promises, time.
+//! Tests streamed verdicts of single-file extensions: order, isolation, promises and time limits.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! `WebSocket` of an extension, against a server on loopback.
+//! Tests `WebSocket` in an extension with a server on loopback.
 
 mod support;
 
@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
-/// Echoes until it receives `bye`; then it closes with 4001. Returns its port and the requests.
+/// Starts a server that echoes until it receives `bye` and then closes with 4001. Returns its port and the requests.
 fn server() -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -51,7 +51,7 @@ fn server() -> (u16, Arc<Mutex<Vec<String>>>) {
     (port, seen)
 }
 
-/// Runs the body of `/go`; returns its output.
+/// Runs a command with this body; returns its output.
 fn said(world: &World, body: &str, allow: &[&str]) -> Vec<Value> {
     let source = format!(
         "export default (pi: any) => pi.registerCommand('go', {{ handler: async () => {{

@@ -5,7 +5,8 @@ use crate::table::{Figure, Samples, nanoseconds, time};
 use crate::world::World;
 use pijs_host::CommandOutcome;
 
-/// Calls in one command, so that the command itself is negligible. The ledger's thread catches up with so many afterwards.
+/// Number of calls in one command, which makes the command's own cost negligible. The ledger's thread catches up with them
+/// afterwards.
 const CALLS: u32 = 1000;
 const COMMANDS: u32 = 100;
 
@@ -51,14 +52,14 @@ pub(crate) fn figures() -> Vec<Figure> {
     thread.into_iter().chain(sealed).collect()
 }
 
-/// Whether the ledger's thread catches up, unmeasured, before the next command.
+/// Whether the next command waits, unmeasured, until the ledger's thread has caught up.
 #[derive(PartialEq, Eq)]
 enum Pause {
     Between,
     None,
 }
 
-/// Measures a command that makes so many calls, with pauses in which the ledger catches up.
+/// Measures a command that makes [`CALLS`] calls, with pauses in which the ledger catches up.
 pub(crate) fn measured(world: &World, command: &str) -> Samples {
     measure(world, command, Pause::Between)
 }

@@ -1,4 +1,4 @@
-//! Measures the time from a verdict that says *abort* to the provider seeing the connection closed, over loopback.
+//! Measures the time from an *abort* verdict until the provider sees that the connection is closed, over loopback.
 
 use crate::table::{Figure, Samples, nanoseconds};
 use futures_util::FutureExt;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 const RUNS: usize = 200;
 
-/// The delta that the judge below stops at.
+/// The delta at which [`Judge`] stops the reply.
 const TRIGGER: &str = "stop here";
 
 pub(crate) fn figures() -> Vec<Figure> {
@@ -89,7 +89,7 @@ pub(crate) fn agent_with(
     Agent::new(options, extensions, provider, control, front_end)
 }
 
-/// Answers one request with a few deltas and then nothing more; returns when the client has disconnected.
+/// Answers one request with a few deltas, then stalls; returns the time at which the client has disconnected.
 fn serve(mut stream: TcpStream) -> std::io::Result<Instant> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
@@ -120,7 +120,7 @@ fn serve(mut stream: TcpStream) -> std::io::Result<Instant> {
     }
 }
 
-/// Stops at the trigger and remembers when.
+/// Extensions that stop the reply at the trigger and record the time.
 struct Judge(Cell<Option<Instant>>);
 
 impl Extensions for Judge {

@@ -1,5 +1,5 @@
-//! Measures the output of json mode for a reply, and its time, over the length of the reply: both are linear in it, not
-//! quadratic. The reply comes from a script, in deltas of 8 bytes.
+//! Measures the size and the time of json mode's output for replies of several lengths: both grow linearly with the length, not
+//! quadratically. A script provides the reply, in deltas of 8 bytes.
 
 use crate::http::agent_with;
 use crate::table::{Figure, Samples, nanoseconds, time};

@@ -4,10 +4,10 @@ use crate::table::{Figure, Peer, Samples, nanoseconds, time};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Replays of the recording.
+/// Number of replays of the recording.
 const REPLAYS: usize = 20;
 
-/// Required speed-up of a replay.
+/// Target for the speed-up of a replay.
 const TIMES_FASTER: f64 = 50.0;
 
 const EXTENSION: &str = r#"

@@ -1,8 +1,8 @@
-//! Measures handlers of other shapes than pi-ttsr's, and Node in the same run: 20 rules over a reply of 32 KB in deltas of 8
-//! bytes that breaks none.
+//! Measures handlers with shapes other than pi-ttsr's, and the same handlers under Node: 20 rules over a reply of 32 KB in deltas
+//! of 8 bytes that does not break any rule.
 //!
-//! `shapes/shapes.mjs` holds the handlers; Node runs that file, and an extension imports it. Without `node` on the path there is
-//! no peer. Both sides are measured in CPU time, which other load on the machine does not change much.
+//! `shapes/shapes.mjs` contains the handlers; Node runs this file, and an extension imports it. Without `node` in `PATH`, there
+//! are no figures of Node. Both sides are measured in CPU time, which other load on the machine does not change much.
 
 use crate::table::{Figure, Peer, Samples, nanoseconds};
 use crate::ttsr::reply;
@@ -71,7 +71,7 @@ fn ours(name: &str, reply: &[String]) -> f64 {
     took
 }
 
-/// Returns the CPU time of this thread in nanoseconds; the elapsed time where the system does not report it.
+/// Returns the CPU time of this thread in nanoseconds, or the elapsed time if the system does not report it.
 fn on_core() -> f64 {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

@@ -25,7 +25,7 @@ export default function (pi: ExtensionAPI) {
 
 const SCRIPT: &str = r#"{"events":[{"text":"hello"}],"stop":"end_turn"}"#;
 
-/// Installed packages, and the number of enabled ones (Q35 of the security page).
+/// Number of installed packages (Q35 of the security page).
 const INSTALLED: usize = 1_000;
 const RUNNING: usize = 50;
 
@@ -33,7 +33,7 @@ const COLD: usize = 9;
 const CACHED: usize = 40;
 const REALMS: usize = 500;
 
-/// Measures the command: to the first line, which it prints when all extensions are registered, and to its end.
+/// Measures the time until the command prints its first line, when all extensions are registered, and until it exits.
 pub(crate) fn figures() -> Vec<Figure> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let project = directory.path();
@@ -88,7 +88,7 @@ fn install(project: &Path) {
         .expect("a file");
 }
 
-/// Runs `pi -p` with these extensions; returns the time to its first line and to its end.
+/// Runs `pi -p` with these extensions; returns the time until its first line and until its exit.
 fn pi(project: &Path, cache: &Path, extensions: &[String]) -> (Duration, Duration) {
     let begin = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_pi"))
@@ -113,7 +113,7 @@ fn pi(project: &Path, cache: &Path, extensions: &[String]) -> (Duration, Duratio
     (registered, begin.elapsed())
 }
 
-/// Options of a realm that is measured.
+/// Returns the options of a measured realm.
 pub(crate) fn options() -> RealmOptions {
     RealmOptions {
         extension: ExtensionId::from("path:bench"),
@@ -125,18 +125,19 @@ pub(crate) fn options() -> RealmOptions {
     }
 }
 
-/// A realm of JavaScript that is ready for its first extension.
+/// Creates a JavaScript realm that is ready for its first extension.
 pub(crate) fn booted(modules: &Arc<Verified>) -> ThreadRealm {
     let mut realm = ThreadRealm::open(&options(), vec![Arc::clone(modules)]).expect("a realm");
     realm.boot(Now::default(), &mut Nobody).expect("it boots");
     realm
 }
 
-/// A realm with the host modules and `pi:runtime` evaluated, ready for its first extension; and its end.
+/// Measures the creation of a realm that is ready for its first extension (with the host modules and `pi:runtime` evaluated), and
+/// its destruction.
 pub(crate) fn realm() -> Vec<Figure> {
     let modules = host_modules();
     let samples = Samples::timed(REALMS, || drop(booted(&modules)));
-    // A share of the target for 1,000 loaded realms, 2 s.
+    // A thousandth of the target of 2 s for 1,000 loaded realms.
     let target = Some((2e6, None));
     vec![Figure { work: "realm created, booted and dropped".into(), samples, peer: Some(peers::CONTEXT), target }]
 }

@@ -9,7 +9,7 @@ use std::hint::black_box;
 const NO_OP: &str = "export default (pi) => { pi.on('stream_text', () => undefined); };";
 const SILENT: &str = "export default () => {};";
 
-/// A reply of 32 KB in deltas of 8 bytes.
+/// Number of deltas: a reply of 32 KB in deltas of 8 bytes.
 const DELTAS: usize = 4096;
 const REPLIES: u32 = 50;
 

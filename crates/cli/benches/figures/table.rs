@@ -17,15 +17,15 @@ pub(crate) struct Figure {
     pub(crate) work: Cow<'static, str>,
     pub(crate) samples: Samples,
     pub(crate) peer: Option<Peer>,
-    /// The target of the design: the median, and the 99th percentile where it names one.
+    /// The design's target: the median, and the 99th percentile if it has one.
     pub(crate) target: Option<(f64, Option<f64>)>,
 }
 
-/// Durations of the same work, in nanoseconds, in order of size.
+/// Durations of the same work in nanoseconds, in ascending order.
 pub(crate) struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Sorts samples of nanoseconds, one for each piece of work.
+    /// Creates samples from durations in nanoseconds, one for each piece of work.
     pub(crate) fn of(mut nanoseconds: Vec<f64>) -> Self {
         assert!(!nanoseconds.is_empty(), "a figure without a measurement");
         nanoseconds.sort_by(f64::total_cmp);
@@ -38,7 +38,7 @@ impl Samples {
         Self::of((0..times).map(|_| nanoseconds(time(&mut work))).collect())
     }
 
-    /// Measures work that is too short to be measured alone: `each` pieces at a time.
+    /// Measures work that is too short to be measured alone, `each` times at once.
     pub(crate) fn batched(times: usize, each: u32, mut work: impl FnMut()) -> Self {
         let Self(batches) = Self::timed(times, || (0..each).for_each(|_| work()));
         Self(batches.into_iter().map(|batch| batch / f64::from(each)).collect())
@@ -78,7 +78,7 @@ pub(crate) fn head() {
 pub(crate) fn row(figure: &Figure) {
     let Figure { work, samples, peer, target } = figure;
     let median = samples.percentile(50);
-    // Of fewer samples the 99th percentile is only the slowest.
+    // With fewer samples, the 99th percentile is just the slowest one.
     let tail = if samples.count() >= 100 { shown(samples.percentile(99)) } else { String::new() };
     let (wanted, wanted_tail) =
         target.map_or_else(Default::default, |(median, tail)| (shown(median), tail.map_or_else(String::new, shown)));

@@ -1,4 +1,4 @@
-//! Components beside JavaScript realms, in one run: to start one, to judge a delta, to make a hostcall, to keep many.
+//! Compares components with JavaScript realms in one run: starting one, judging a delta, making a hostcall, and keeping many.
 
 use crate::table::{Figure, Samples, nanoseconds, time};
 use crate::world::{World, host_modules};
@@ -14,7 +14,7 @@ use pijs_realm::{Progress, Realm, ThreadRealm};
 use pijs_wasm::text;
 use std::sync::Arc;
 
-/// A registration at 128: the sources of deltas, and one command, `sync`.
+/// The registration, at address 128: the sources of deltas, and one command, `sync`.
 const REGISTERS: &str = r#"
   (data (i32.const 128) "\00\00\00\00" "\00\00\00\00\00\00\00\00" "\50\01\00\00\01\00\00\00"
                         "\00\00\00\00\00\00\00\00" "\00\00\00\00\01\00\00\00" "\00\00\00\00\00\00\00\00")
@@ -25,7 +25,7 @@ const REGISTERS: &str = r#"
     (global.set $next (i32.const 65536))
     (i32.const 0))"#;
 
-/// The call that the JavaScript extension of [`calls`] makes, as often.
+/// Makes the same hostcalls as the JavaScript extension of [`calls`], the same number of times.
 const CALLS: &str = r#"
   (data (i32.const 1024) "session")
   (data (i32.const 1040) "{\"op\":\"set_label\",\"label\":\"x\"}")
@@ -45,7 +45,7 @@ const CALLS: &str = r#"
 const IMPORT: &str = r#"(import "pi:extension/calls@1.0.0" "call-sync"
   (func $call (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i64 i32)))"#;
 
-/// Components that are kept at once; JavaScript realms are fewer, since one is larger.
+/// Number of components that are kept at once. There are fewer JavaScript realms, because each is larger.
 const COMPONENTS: usize = 1_000;
 const SCRIPTS: usize = 100;
 
@@ -97,7 +97,7 @@ fn package(component: &Arc<Verified>) -> Package {
     Package::new(Profile::new("path:bench"), Arc::clone(component))
 }
 
-/// The component, as a build makes it.
+/// Returns the compiled component.
 fn compiled() -> Arc<Verified> {
     let folder = folder();
     let file = folder.path().join("guest.wasm");
@@ -107,7 +107,7 @@ fn compiled() -> Arc<Verified> {
     Arc::new(built.artifact)
 }
 
-/// A realm of the component that has registered.
+/// Starts a realm of the component and waits for its registration.
 fn started(component: &Arc<Verified>) -> ThreadRealm {
     let mut realm = ThreadRealm::open(&start::options(), vec![Arc::clone(component)]).expect("a realm");
     let module = component.artifact().component().expect("a component").specifier.clone();
@@ -124,7 +124,7 @@ fn started(component: &Arc<Verified>) -> ThreadRealm {
     realm
 }
 
-/// Keeps so many realms at once; the time is that of one, the memory that of all.
+/// Keeps `count` realms at once. Measures the time of creating each, and the memory of all together.
 fn kept(count: usize, what: &str, make: impl Fn() -> ThreadRealm) -> Figure {
     let before = resident();
     let mut realms = Vec::with_capacity(count);
@@ -134,7 +134,7 @@ fn kept(count: usize, what: &str, make: impl Fn() -> ThreadRealm) -> Figure {
     Figure { work: work.into(), samples: Samples::of(took), peer: None, target: None }
 }
 
-/// Resident memory of this process in bytes; 0 where the system does not tell.
+/// Returns the resident memory of this process in bytes; 0 if the system does not report it.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

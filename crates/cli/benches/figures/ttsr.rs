@@ -1,7 +1,7 @@
-//! Measures the unchanged pi-ttsr with 20 line rules, on a reply of 32 KB in deltas of 8 bytes that breaks none.
+//! Measures the unchanged pi-ttsr with 20 line rules, on a reply of 32 KB in deltas of 8 bytes that does not break any rule.
 //!
-//! Its handler splits all text so far into lines and tries each rule on each of them, for every delta:
-//! the work grows with the square of the reply. One reply is measured, whole.
+//! For every delta, its handler splits the text so far into lines and applies each rule to each line, so the work grows with the
+//! square of the reply's length. One whole reply is measured.
 
 use crate::peers;
 use crate::table::{Figure, Peer, Samples, nanoseconds, time};
@@ -53,7 +53,7 @@ pub(crate) fn figures() -> Vec<Figure> {
     figures
 }
 
-/// Returns the nanoseconds of the reply, streamed as the agent streams it.
+/// Returns the nanoseconds that the reply takes, streamed as by the agent.
 fn whole(world: &World, reply: &[String]) -> f64 {
     let deltas: Vec<StreamDelta> = reply.iter().map(|chunk| text(ATTEMPT, chunk)).collect();
     measured(world, || {
@@ -79,7 +79,7 @@ fn one_by_one(world: &World, reply: &[String]) -> f64 {
 
 fn measured(world: &World, work: impl FnOnce()) -> f64 {
     let took = time(work);
-    // The rules were active during the measurement.
+    // Checks that the rules were active during the measurement.
     let outcome = world.host.stream(&text(ATTEMPT, "\nforbidden_19(1)"));
     assert!(matches!(outcome, StreamOutcome::Abort(_)), "a rule that is broken is noticed: {outcome:?}");
     nanoseconds(took)
@@ -99,7 +99,7 @@ fn world(load: fn(TempDir, Package) -> World) -> World {
     load(directory, Package::new(Profile::new("path:pi-ttsr"), artifact).with_positions(maps))
 }
 
-/// Code of ordinary line lengths, cut into deltas.
+/// Returns code with lines of ordinary length, cut into deltas.
 pub(crate) fn reply() -> Vec<String> {
     let lines = [
         "export function total(items: readonly Item[]): number {",

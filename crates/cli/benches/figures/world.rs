@@ -1,4 +1,4 @@
-//! A host as `pi` builds it: the machine's clock, the watchdog thread, the gate, a ledger in a file.
+//! A host like that of `pi`: with the machine's clock, the watchdog thread, the gate, and a ledger in a file.
 
 use pijs_artifact::Verified;
 use pijs_connectors::Connectors;
@@ -68,7 +68,7 @@ impl World {
         let ledger_path = root.join("ledger.jsonl");
         let sink = FileSink(Mutex::new(File::create(&ledger_path).expect("a file")));
         let ledger = Ledger::new(LedgerOptions::default(), Arc::new(sink));
-        // As in `pi`: lines are hashed and written on a thread of their own.
+        // As in `pi`, lines are hashed and written on a separate thread.
         let writer = ledger.writer();
         std::thread::spawn(move || writer.run());
         let places = Places::new(&root, &home, home.join(".pi/agent"), root.join("tmp"));
@@ -118,7 +118,7 @@ pub(crate) fn fixture(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(path)
 }
 
-/// Returns a piece of text of some attempt.
+/// Returns a text delta of an attempt.
 pub(crate) fn text(attempt: u32, chunk: &str) -> StreamDelta {
     let source = StreamSource::Text;
     StreamDelta { attempt, source, stream: 0, chunk: chunk.into(), tool_name: None, file_paths: Vec::new() }

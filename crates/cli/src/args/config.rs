@@ -13,7 +13,7 @@ impl RunArgs {
     ///
     /// # Errors
     ///
-    /// Fails for options that exclude each other.
+    /// Fails for options that are mutually exclusive.
     pub(crate) fn config(&self) -> Result<SessionConfig> {
         Ok(SessionConfig {
             extensions: ExtensionConfig {
@@ -90,7 +90,7 @@ impl SessionArgs {
         Ok(StoreConfig { choice, id, dir, name })
     }
 
-    /// Refuses options that exclude each other.
+    /// Refuses options that are mutually exclusive.
     fn check(&self) -> Result<()> {
         let given = [
             ("--session", self.session.is_some()),

@@ -1,4 +1,4 @@
-//! Flags of extensions among pi's options: removed from the command line before it is parsed.
+//! Removes flags of extensions from the command line before it is parsed.
 
 use super::Cli;
 use std::ffi::OsString;
@@ -22,11 +22,11 @@ const SHORT: [(&str, &str); 8] = [
     ("-na", "--no-approve"),
 ];
 
-/// Splits the command line into what clap knows and flags for extensions.
+/// Splits the command line into the arguments for clap and the flags for extensions.
 ///
 /// pi's rules: an unknown `--name` takes the next word as its value unless that starts with `-` or `@`, and the argument of `-p`
-/// is a message when it starts with `---`, as YAML front matter does. Messages are moved behind a `--`, where clap takes them for
-/// nothing else. After a subcommand nothing is removed or moved, so that clap reports the mistake.
+/// is a message when it starts with `---`, as YAML front matter does. Messages are moved after a `--`, so that clap does not
+/// interpret them. After a subcommand, nothing is removed or moved, so that clap reports mistakes.
 pub(crate) fn split_extension_flags(argv: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<ExtensionFlag>) {
     let command = <Cli as clap::CommandFactory>::command();
     let takes_value = |long: &str| {

@@ -4,26 +4,28 @@ use super::Cli;
 use pijs_runtime::{UserError, similar, similar_names};
 use std::ffi::OsString;
 
-/// Shortest command that is recognised whatever follows it, in letters. A shorter one is recognised only alone or before one of
-/// its subcommands: `lint` may well be a prompt beside `list`.
+/// Minimum length in letters of a command whose misspelling is recognised regardless of the following words. The misspelling of a
+/// shorter one is recognised only alone or before one of its subcommands: `lint`, which is similar to `list`, may well be a
+/// prompt.
 const LONG_COMMAND: usize = 5;
-/// Shortest command that is recognised by any edit, in letters; a shorter one only by letters after it, or in another order:
-/// `next` is no misspelt `ext`.
+/// Minimum length in letters of a command for which any edit is recognised as a misspelling. For a shorter one, only additional
+/// letters at the end or swapped letters are: `next` is not a misspelt `ext`.
 const SHORTEST_COMMAND: usize = 4;
 
 /// Names of commands in other package managers.
 const SYNONYMS: [(&str, &str); 2] = [("ls", "list"), ("rm", "remove")];
 
-/// Returns the options that are most similar to `--name`, as a phrase, among pi's own and `registered` ones of extensions.
+/// Returns the options that are most similar to `--name`, as a phrase. Considers pi's own options and the `registered` ones of
+/// extensions.
 pub(crate) fn similar_option(name: &str, registered: &[String]) -> Option<String> {
     let command = <Cli as clap::CommandFactory>::command();
     let own = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(|arg| arg.get_long());
-    // clap adds this one at parse time.
+    // clap adds this option only at parse time.
     let own = own.chain(["help"]);
     similar_names(name, own.chain(registered.iter().map(String::as_str)), |found| format!("--{found}"))
 }
 
-/// Refuses a misspelt `--help` or `--version`: its user does not want a session.
+/// Refuses a misspelt `--help` or `--version`, because the user does not want a session.
 pub(crate) fn misspelt_help(flags: &[super::ExtensionFlag]) -> Result<(), UserError> {
     let meant = flags.iter().find_map(|flag| Some((&flag.name, similar(&flag.name, ["help", "version"])?)));
     match meant {
@@ -37,7 +39,7 @@ pub(crate) fn misspelt_help(flags: &[super::ExtensionFlag]) -> Result<(), UserEr
 pub(crate) fn misspelt_command(argv: &[OsString]) -> Result<(), UserError> {
     let command = <Cli as clap::CommandFactory>::command();
     let words: Vec<&str> = argv.iter().skip(1).map_while(|word| word.to_str()).collect();
-    // An option is no command, however similar: `--rules` is no `rules`.
+    // An option is not a misspelt command, however similar: `--rules` is not `rules`.
     let Some((&first, rest)) = words.split_first().filter(|(first, _)| !first.starts_with('-')) else { return Ok(()) };
     let Some(called) = called(&command, first) else {
         return match meant(&command, first, rest) {
@@ -46,7 +48,7 @@ pub(crate) fn misspelt_command(argv: &[OsString]) -> Result<(), UserError> {
             None => Ok(()),
         };
     };
-    // A subcommand with a name argument would take a misspelt subcommand of its own for the name.
+    // A subcommand with a name argument would take one of its own misspelt subcommands as the name.
     let (mut path, mut command, mut rest) = (first.to_owned(), called, rest);
     while let Some((&word, more)) = rest.split_first() {
         match self::called(command, word) {
@@ -73,7 +75,7 @@ fn called<'a>(command: &'a clap::Command, name: &str) -> Option<&'a clap::Comman
 /// Returns the subcommand that a word is probably a misspelling of.
 fn meant<'a>(command: &'a clap::Command, word: &str, rest: &[&str]) -> Option<&'a str> {
     let own = || command.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name);
-    // clap adds this one at parse time.
+    // clap adds this subcommand only at parse time.
     let names = || own().chain(["help"]);
     let said = rest.iter().filter(|word| !word.starts_with('-')).count();
     if let Some((_, meant)) = SYNONYMS.iter().find(|(synonym, _)| *synonym == word)
@@ -89,7 +91,7 @@ fn meant<'a>(command: &'a clap::Command, word: &str, rest: &[&str]) -> Option<&'
             return word != *name && (is_longer || is_reordered(word, name));
         }
         let is_short = (SHORTEST_COMMAND..LONG_COMMAND).contains(&name.len());
-        // A substituted letter gives another word: `last`, `lint`, `lift`.
+        // A substituted letter results in a different word: `last`, `lint`, `lift`.
         is_short
             && strsim::damerau_levenshtein(word, name) == 1
             && (word.len() != name.len() || is_reordered(word, name))

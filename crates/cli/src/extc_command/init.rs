@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// A file of the extension and its text; `NAME` in it is the name of the extension.
+/// A file of the extension: its path and its text, in which `NAME` stands for the name of the extension.
 type File = (&'static str, &'static str);
 
 /// The files of an extension in TypeScript.
@@ -17,7 +17,7 @@ const SCRIPT: &[File] = &[
     ("README.md", include_str!("init/README.md")),
 ];
 
-/// The files of a component in Rust. The interface is that of this version.
+/// The files of a component in Rust, with the interface of this version.
 const COMPONENT: &[File] = &[
     ("package.json", include_str!("init/wasm/package.json")),
     ("extension.json", include_str!("init/wasm/extension.json")),
@@ -31,7 +31,7 @@ const COMPONENT: &[File] = &[
 /// Maximum length of an npm package name.
 const LONGEST_NAME: usize = 214;
 
-/// Writes the files into the folder `name`, or into this one. Replaces no file.
+/// Writes the files into the folder `name`, or into the working folder. Does not replace existing files.
 pub(super) fn run(name: Option<&Path>, wasm: bool, err: &mut dyn Write) -> io::Result<u8> {
     let folder = name.unwrap_or(Path::new("."));
     let files = if wasm { COMPONENT } else { SCRIPT };
@@ -56,13 +56,13 @@ pub(super) fn run(name: Option<&Path>, wasm: bool, err: &mut dyn Write) -> io::R
     }
 }
 
-/// Quotes a path for a shell where it needs that.
+/// Quotes a path for a shell, if necessary.
 fn shell_word(path: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
     if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
-/// Writes the files and returns the name of the package. An error consists of a message and a hint.
+/// Writes the files and returns the name of the package. The error consists of a message and a hint.
 fn write(folder: &Path, files: &[File]) -> Result<String, (String, String)> {
     let failed = |error: io::Error, at: &Path| {
         (format!("{}: {error}", at.display()), "name a folder that can be written: extc init FOLDER".to_owned())

@@ -1,4 +1,4 @@
-//! Output of results.
+//! Prints results.
 
 use pijs_extc::Diagnostic;
 use pijs_protocol::artifact::{ArtifactMetadata, Verdict};
@@ -24,7 +24,7 @@ pub(super) fn diagnostics(
     Ok(())
 }
 
-/// Formats JSON with line breaks, and one at the end.
+/// Formats a value as indented JSON with a final line break.
 pub(super) fn pretty<T: Serialize>(value: &T) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("our own types have string keys");
     text.push('\n');
@@ -39,7 +39,7 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Returns one line for each capability.
+/// Prints one line for each capability.
 pub(super) fn capabilities(metadata: &ArtifactMetadata, out: &mut dyn Write) -> io::Result<()> {
     for request in &metadata.capabilities.capabilities {
         let scope = request.scope.as_ref().and_then(words);

@@ -1,15 +1,17 @@
-//! Spans and events as `pi.ext.log.v1` lines.
+//! Writes spans and events as `pi.ext.log.v1` lines.
 //!
 //! ```text
 //! debug_span!("host_call", host_call_id, method)     host_call.start ... host_call.end
 //! debug!(event = "policy.decision", allowed, "...")  policy.decision
 //! ```
 //!
-//! Fields whose name is an id of [`Correlation`] go there, and spans inside inherit them; the others are `data`. A field `data`
-//! that holds a JSON object gives its members. Spans are numbered in the order in which they are opened, so that two runs with
-//! the same schedule write the same lines, but for what the normalisation of the format replaces.
+//! Fields with the name of an id in [`Correlation`] are stored there, and nested spans inherit them; other fields become members
+//! of `data`. If a field `data` contains a JSON object, its members are added to `data`. Spans are numbered in the order in which
+//! they are opened, so that two runs with the same schedule write the same lines, except for the values that the format's
+//! normalisation replaces.
 //!
-//! Hostcalls end on threads that know no span. What has no parent belongs to the session that was opened last.
+//! Hostcalls may end on threads without a current span. A span or event without a parent belongs to the session that was opened
+//! last.
 
 use pijs_environment::{SystemTimer, Timer as _, iso};
 use pijs_protocol::log::{Component, Correlation, LOG_SCHEMA, Level, LogEntry, Source};
@@ -25,42 +27,42 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-/// The span that stands for a session.
+/// Name of the span of a session.
 const SESSION: &str = "session";
-/// The event after which the session has another id.
+/// Name of the event after which the session has another id.
 const REPLACED: &str = "session.replaced";
-/// Extension of a line that is about none: the host itself, as in the ledger.
+/// Value of `extension` in a line about the host itself, as in the ledger.
 const HOST: &str = "host";
-/// Event of a line whose callsite names none.
+/// Event of a line whose callsite does not name one.
 const UNNAMED: &str = "log";
 
 /// Writes lines to a file.
 pub(super) struct Lines {
     redactor: Redactor,
     clock: SystemTimer,
-    /// `scenario_id` outside of sessions.
+    /// Value of `scenario_id` outside of sessions.
     scenario: String,
     state: Mutex<State>,
 }
 
 struct State {
-    /// `None` once it could not be written.
+    /// The output; `None` after a failed write.
     out: Option<Box<dyn Write + Send>>,
-    /// Says that, once.
+    /// Reports the failed write, once.
     failed: Box<dyn Fn(String) + Send>,
-    /// Sessions that are open, the latest last.
+    /// Spans of the open sessions, latest last.
     sessions: Vec<Id>,
     spans: u64,
 }
 
-/// A span as its lines show it.
+/// The data of a span that its lines contain.
 struct Traced {
     correlation: Correlation,
     data: Map<String, Value>,
 }
 
 impl Lines {
-    /// Lines of the command `command`; `failed` is told when they cannot be written.
+    /// Creates a writer of lines for the command `command`; `failed` is called when a line cannot be written.
     pub(super) fn new(
         out: Box<dyn Write + Send>,
         redactor: Redactor,
@@ -76,7 +78,7 @@ impl Lines {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the ids that something inherits from `parent`, or from the session.
+    /// Returns the ids that a span or event inherits from `parent`, or from the session.
     fn inherited<S>(&self, parent: Option<SpanRef<'_, S>>, ctx: &Context<'_, S>) -> Correlation
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -106,7 +108,7 @@ impl Lines {
         let mut line = serde_json::to_vec(&entry).expect("an entry has string keys");
         line.push(b'\n');
         let mut state = self.state();
-        // One write a line, so that a kill leaves whole lines.
+        // One write per line, so that a kill leaves only whole lines.
         if let Some(Err(error)) = state.out.as_mut().map(|out| out.write_all(&line)) {
             state.out = None;
             (state.failed)(format!("--log-json: {error}; nothing more is logged"));
@@ -124,7 +126,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
             let mut state = self.state();
             state.spans += 1;
             correlation.span_id = Some(format!("{:016x}", state.spans));
-            // The first span of a chain gives it its id.
+            // The first span of a chain determines the trace id.
             correlation.trace_id.get_or_insert(format!("{:032x}", state.spans));
             if span.name() == SESSION {
                 state.sessions.push(id.clone());
@@ -205,7 +207,7 @@ impl Fields {
         self.message.take().unwrap_or_else(|| name.to_owned())
     }
 
-    /// Moves ids to where lines have them.
+    /// Moves ids from the fields to the correlation.
     fn correlate(&mut self, correlation: &mut Correlation) {
         for (name, id) in self.ids.drain(..) {
             match name {

@@ -1,8 +1,9 @@
-//! Predicts in one line how an installed package will behave: it works, works without something, or will not work.
+//! Predicts in one line how an installed package will behave: it works, works without some parts, or will not work.
 //!
-//! The scan knows unresolved imports and features that a realm refuses. An error at load time ends the entry; other gaps, refused
-//! features and missing grants make a package work without something. Gaps that pi on Node has as well are not named: a module of
-//! another runtime, and a guarded import of a library that it does not depend on.
+//! The scan reports unresolved imports and features that a realm refuses. A package that would fail at load time will not work;
+//! other missing imports, refused features and missing grants mean that it works without some parts. Imports that are missing in
+//! pi on Node as well are not named: modules of other runtimes, and guarded imports in a library of packages that are not its
+//! dependencies.
 
 use pijs_hostcall::prompt::shown;
 use pijs_protocol::artifact::{Finding, Verdict};
@@ -11,24 +12,25 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-/// Most parts that are named.
+/// Maximum number of missing parts that are named.
 const MAX_NAMED: usize = 6;
-/// Longest displayed name from the code of a package, in characters.
+/// Maximum displayed length of a name from the code of a package, in characters.
 const LONGEST_NAME: usize = 60;
-/// The finding of an unresolved import.
+/// Code of the finding for an unresolved import.
 const UNRESOLVED: &str = "BD_UNRESOLVED";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outlook {
     Works,
     WorksWithout(Vec<String>),
-    /// It will not work, for this reason.
+    /// The package will not work, for this reason.
     WillNotWork(String),
 }
 
 impl Outlook {
-    /// Judges by the findings of the scan. `is_useful`: pi loads something of it; `lacks_grants`: some of its requests are not
-    /// granted; `depends`: whether the manifest of the package of this name lists that dependency.
+    /// Predicts the behaviour from the findings of the scan. `is_useful` means that the package contains something that pi loads,
+    /// `lacks_grants` that some of its requests are not granted. `depends(library, name)` returns whether the manifest of a
+    /// library lists a dependency.
     pub(super) fn new(
         findings: &[Finding],
         is_useful: bool,
@@ -62,12 +64,12 @@ fn part(finding: &Finding, depends: &dyn Fn(&str, &str) -> bool) -> Option<Strin
         let name = package_of(finding.message.split('`').nth(1)?)?;
         return match library {
             None => Some(format!("`{name}` (not there)")),
-            // A library probes for packages that it does not list.
+            // A library may probe for packages that are not its dependencies.
             Some(library) if depends(library, name) => Some(format!("`{name}` (left out), which `{library}` uses")),
             Some(_) => None,
         };
     }
-    // Libraries probe for optional features.
+    // Libraries may probe for optional features.
     if library.is_some() && finding.class != Verdict::Blocked {
         return None;
     }
@@ -85,10 +87,10 @@ fn part(finding: &Finding, depends: &dyn Fn(&str, &str) -> bool) -> Option<Strin
     }
 }
 
-/// Returns the package of a library that a file belongs to; `None` for a file of the author's own.
+/// Returns the library to which a file belongs; `None` for the author's own file.
 fn library_of(file: &str) -> Option<&str> {
     if let Some(rest) = file.strip_prefix("dep:") {
-        // The first character may be that of a scope.
+        // The first character may be the `@` of a scope.
         let version = rest.get(1..)?.find('@')? + 1;
         return Some(&rest[..version]);
     }
@@ -99,8 +101,8 @@ fn library_of(file: &str) -> Option<&str> {
     package_of(inside)
 }
 
-/// Returns the package that a specifier or a path in `node_modules` begins with; `None` for a module of another runtime, which
-/// has a scheme (`bun:sqlite`).
+/// Returns the package name at the start of a specifier or a path in `node_modules`; `None` for a module of another runtime,
+/// which has a scheme (`bun:sqlite`).
 fn package_of(specifier: &str) -> Option<&str> {
     let slashes = usize::from(specifier.starts_with('@'));
     let end = specifier.match_indices('/').nth(slashes).map_or(specifier.len(), |(at, _)| at);
@@ -138,7 +140,7 @@ mod tests {
         Finding { code, class, file, line: 3, column: 1, message, help: None, ends_load: false }
     }
 
-    /// Judges a package whose library `x` depends on `native`.
+    /// Returns the outlook of a package whose library `x` depends on `native`.
     fn outlook_of(findings: &[Finding], lacks: bool) -> String {
         let depends = |library: &str, name: &str| (library, name) == ("x", "native");
         Outlook::new(findings, true, lacks, &depends).to_string()
@@ -167,7 +169,7 @@ mod tests {
         ] {
             assert_eq!(outlook_of(&[finding(code, class, "a.ts", message)], false), format!("works without {part}"));
         }
-        // A call whose failure is handled is no missing part.
+        // A call whose failure is handled is not a missing part.
         assert_eq!(
             outlook_of(&[finding("BD_API", Verdict::Warning, "a.ts", "`frob` is not a function")], false),
             "works"
@@ -188,7 +190,7 @@ mod tests {
         let absent = |file: &str, name: &str| {
             finding(UNRESOLVED, Verdict::Warning, file, &format!("`{name}` is not installed: no such package"))
         };
-        // pi on Node has no module of another runtime either.
+        // Modules of other runtimes are missing in pi on Node as well.
         assert_eq!(outlook_of(&[absent("a.ts", "bun:sqlite")], false), "works");
         for file in ["node_modules/x/a.js", "dep:x@1.0.0/lib/a.js", "dep:y@1.0.0/node_modules/x/a.js"] {
             assert_eq!(outlook_of(&[absent(file, "encoding")], false), "works", "{file}");

@@ -1,7 +1,7 @@
-//! Checks a package before it replaces anything: it compiles, its manifest is valid, and its user agrees.
+//! Reviews a package before it replaces anything: it must compile, its manifest must be valid, and the user must agree.
 //!
-//! [`Reviewer`] is the builder of an installer. A refused package changes nothing, neither in the store nor in the grants; the
-//! decisions on an accepted one are stored once it is in place.
+//! [`Reviewer`] is the builder of an installer. A refused package changes neither the store nor the grants; the decisions about
+//! an accepted package are stored once it is in place.
 
 use super::Bar;
 use super::outlook::{Outlook, depends_on};
@@ -32,26 +32,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Reviewer {
     environment: Environment,
     compiler: Compiler,
-    /// The mode of the settings.
+    /// The policy mode of the settings.
     mode: Mode,
     pub(super) command: InstallCommand,
     bar: Arc<Bar>,
-    /// Decisions on packages that are being installed.
+    /// Decisions about packages that are being installed, by id.
     reviews: Mutex<BTreeMap<String, Vec<Review>>>,
     findings: Mutex<Findings>,
-    /// Remarks of the builds of packages.
+    /// Remarks of the builds, by package id.
     remarks: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
 /// The installing command.
 #[derive(Debug, Clone)]
 pub(super) struct InstallCommand {
-    /// `install` or `update`.
+    /// Name of the command: `install` or `update`.
     pub(super) command: &'static str,
-    /// The source that it names; each package by itself when it names none.
+    /// The source that the command names; `None` if it covers all packages.
     pub(super) source: Option<String>,
     pub(super) local: bool,
-    /// `--yes`
+    /// Whether `--yes` was given.
     pub(super) yes: bool,
 }
 
@@ -68,21 +68,21 @@ struct Review {
     decision: InstallDecision,
 }
 
-/// Findings of the scan in the packages of one command.
+/// Findings of the scan, by package id.
 type Findings = BTreeMap<String, Vec<Finding>>;
 
 /// A package under review, in staging or in its place.
 pub(super) struct Reviewed<'a> {
     pub(super) id: &'a str,
     pub(super) root: &'a Path,
-    /// Its final folder.
+    /// The package's final folder.
     pub(super) place: &'a Path,
     pub(super) entries: &'a [PathBuf],
     pub(super) scope: InstallScope,
 }
 
 impl Reviewer {
-    /// Reads the inputs of reviews, so that nothing is installed if one cannot be read.
+    /// Reads the inputs of all reviews, so that nothing is installed if one of them cannot be read.
     pub(super) fn new(environment: &Environment, command: InstallCommand, bar: Arc<Bar>) -> Result<Self> {
         let this = Self {
             environment: environment.clone(),
@@ -112,7 +112,7 @@ impl Reviewer {
         GrantFile::new(&self.environment, Arc::new(SystemTimer::new()))
     }
 
-    /// Compiles the realms of a package, each by itself.
+    /// Compiles the realms of a package separately.
     fn compile_all(&self, package: &Reviewed<'_>) -> Result<Vec<(ExtensionId, BuildOutput)>, BuildFailure> {
         let id = ExtensionId::new(package.id);
         let realms = realms(&id, package.root, package.entries).into_iter();
@@ -123,7 +123,7 @@ impl Reviewer {
         built.collect()
     }
 
-    /// Reviews a package whose realms are compiled. `replaces` means that another version is installed.
+    /// Reviews a package whose realms are compiled. `replaces` means that another version is already installed.
     fn review(
         &self,
         package: &Reviewed<'_>,
@@ -161,7 +161,7 @@ impl Reviewer {
         }))
     }
 
-    /// Fails for a scope that cannot be read: it grants nothing, and the grants of the installed version would be lost with it.
+    /// Fails for an invalid scope, which would grant nothing and thereby lose the grants of the installed version.
     fn check_scopes(&self, book: &GrantStore, applicant: &PackageRequest, package: &Reviewed<'_>) -> Result<()> {
         let known = book.packages.get(&applicant.key).map(|record| record.asked.as_slice()).unwrap_or_default();
         let gate = Gate::builder(Policy::default(), self.environment.places()).build();
@@ -175,7 +175,7 @@ impl Reviewer {
         Ok(())
     }
 
-    /// Stores the decisions on a package that is in its place now, realm by realm.
+    /// Stores the decisions about a package that has been put in place, for each of its realms.
     pub(super) fn keep(&self, package: &Reviewed<'_>) -> Result<Vec<(PackageRequest, InstallConsent)>> {
         let reviewed = self.reviews.lock().unwrap_or_else(PoisonError::into_inner).remove(package.id);
         let reviews = match reviewed {

@@ -1,4 +1,4 @@
-//! Commands that change the session: its model, its queues, its file, and concurrent shell commands.
+//! Implements commands that change the session (its model, queues and file), and shell commands.
 
 use super::commands::{CommandResult, Commands};
 use super::page::page;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 impl Commands {
-    /// Executes a command; `None` when it is none of these.
+    /// Executes a command; returns `None` if it is not implemented in this module.
     pub(super) async fn change(&self, kind: &str, record: &Value) -> Option<CommandResult> {
         let agent = &self.session.agent;
         let text = |key: &str| record[key].as_str().ok_or_else(|| format!("{kind}: {key} must be a text"));
@@ -71,7 +71,7 @@ impl Commands {
                 Ok(path) => cancelled(agent.switch_session(Path::new(path)).await),
                 Err(message) => Err(message),
             },
-            // An entry without a name never matches.
+            // An empty id does not match any entry.
             "fork" => self.fork(text("entryId").unwrap_or_default()).await,
             "clone" => match self.control().with_session(|session| session.leaf().cloned()) {
                 Some(leaf) => cancelled(agent.fork(&leaf.0, true).await.map(|forked| forked.cancelled)),
@@ -101,14 +101,14 @@ impl Commands {
         Ok(Some(model.to_value()))
     }
 
-    /// Runs a shell command of the client; its output precedes the response.
+    /// Runs a shell command of the client; events with the output precede the response.
     pub(super) async fn bash(&self, id: Option<&Value>, record: &Value) -> CommandResult {
         let command = record["command"].as_str().ok_or("bash: command must be a text")?;
         let exclude = record["excludeFromContext"].as_bool();
         let cancel = CancellationToken::new();
         self.shells.borrow_mut().push(cancel.clone());
         let result = self.session.agent.user_bash_as(id, command, exclude, cancel.clone()).await;
-        // Marks the ended command, so that nothing stops it again.
+        // Marks the command as ended, so that it is not stopped again.
         cancel.cancel();
         self.shells.borrow_mut().retain(|shell| !shell.is_cancelled());
         result.map(|result| Some(json!(result)))

@@ -1,4 +1,4 @@
-//! Commands of a client.
+//! Executes the commands of a client.
 
 use super::stats::stats;
 use super::wire::Wire;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// The session of one client.
+/// Executes the commands of one client on its session.
 pub(super) struct Commands {
     pub(super) session: Rc<AgentSession>,
     pub(super) wire: Wire,
@@ -35,7 +35,7 @@ impl Commands {
             return;
         };
         let answer = match kind.as_str() {
-            // It responds by itself, before the run begins.
+            // `prompt` sends its own response before the run begins.
             "prompt" => return self.prompt(id.as_ref(), &record).await,
             "bash" => self.bash(id.as_ref(), &record).await,
             other => match self.change(other, &record).await {
@@ -60,7 +60,7 @@ impl Commands {
             }
             "abort" => {
                 control.abort();
-                // A command or a hook belongs to no run, and has to end as well.
+                // Commands and hooks of extensions do not belong to a run, but must end as well.
                 self.session.host.limit_waits_after_abort();
                 self.idle().await;
                 Ok(None)
@@ -109,8 +109,8 @@ impl Commands {
         }
     }
 
-    /// Responds once the prompt is accepted, or with the refusal; then runs it to its end, with the requests of extensions in the
-    /// meantime.
+    /// Responds once the prompt is accepted, or with the refusal; then runs it to its end and handles requests of extensions
+    /// meanwhile.
     async fn prompt(&self, id: Option<&Value>, record: &Value) {
         let respond = |outcome: CommandResult| self.wire.respond(id, "prompt", outcome);
         let Some(text) = record["message"].as_str() else {
@@ -128,7 +128,7 @@ impl Commands {
                 let record = json!({
                     "type": "extension_error", "extensionPath": command, "event": "command", "error": error,
                 });
-                // A disconnected client receives nothing.
+                // A write to a disconnected client fails and is ignored.
                 let _ = self.wire.send(&record);
             }
             is_accepted.set(true);
@@ -205,17 +205,17 @@ impl Commands {
     }
 }
 
-/// Returns the disposition of an accepted text for clients of pi 1.5; older ones get no data.
+/// Returns the disposition of an accepted text for clients of pi 1.5; clients of older versions get no data.
 fn accepted(disposition: Disposition<'_>) -> Option<Value> {
     Some(json!({"disposition": disposition.as_str()}))
 }
 
-/// Deepest tree that is written as one record.
+/// Maximum depth of a tree that is written as one record.
 const DEEPEST_TREE: usize = 2000;
 
 /// Returns the depth of a session's tree, without recursion.
 fn depth(session: &Session) -> usize {
-    // An entry follows its parent in the file.
+    // An entry comes after its parent in the file.
     let mut depths: Vec<usize> = Vec::with_capacity(session.len());
     for (_, parent) in session.ids() {
         let above = parent.and_then(|parent| session.index_of(&parent)).and_then(|at| depths.get(at));
@@ -226,7 +226,7 @@ fn depth(session: &Session) -> usize {
 
 /// Returns nodes `{entry, children}`; entries without a parent in the file are roots.
 fn tree(entries: &[Arc<Entry>]) -> Value {
-    // An entry follows its parent in the file, so in reverse order every node is complete when it is visited.
+    // An entry comes after its parent in the file, so in reverse order every node is complete when it is visited.
     let mut children: BTreeMap<&EntryId, Vec<Value>> = BTreeMap::new();
     let mut labels: BTreeMap<&EntryId, (&str, &str)> = BTreeMap::new();
     for entry in entries {

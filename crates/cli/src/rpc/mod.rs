@@ -1,16 +1,16 @@
-//! `pi --mode rpc`: a session that a program drives, in pi's wire format.
+//! `pi --mode rpc`: a session that a program controls, in pi's protocol.
 //!
 //! ```text
 //! stdin   {"id": "1", "type": "prompt", "message": "..."}          commands
 //!         {"type": "extension_ui_response", "id": "...", ...}      answers to dialogs
 //! stdout  {"id": "1", "type": "response", "command": "prompt", "success": true}
 //!         {"type": "message_update", ...}                          session events
-//!         {"type": "extension_ui_request", "id": "...", ...}       what extensions show and ask
+//!         {"type": "extension_ui_request", "id": "...", ...}       output and dialogs of extensions
 //! ```
 //!
 //! Records are JSON objects on lines that end with LF. Commands run concurrently, so responses are matched by id. The end of
-//! stdin ends the session once earlier commands are answered, as far as that needs no waiting; a signal ends it at once. The
-//! response to an unsupported command says so.
+//! stdin ends the session once earlier commands are answered, unless an answer requires waiting; a signal ends the session at
+//! once. An unsupported command gets an error response.
 
 mod changes;
 mod commands;
@@ -40,16 +40,16 @@ use tokio::sync::{Notify, mpsc};
 use ui::RpcUi;
 use wire::{RpcEvents, RpcReports, Wire};
 
-/// Steps of a command between two waits; more than any has.
+/// Upper bound of the number of steps of a command between two waits; more than any command has.
 const STEPS: usize = 64;
-/// Longest accepted record, in bytes: a prompt with images.
+/// Maximum size of an accepted record in bytes, enough for a prompt with images.
 const LONGEST_RECORD: u64 = 64 << 20;
 
 /// Serves a client on stdin and stdout until its input ends.
 pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
     let wire = Wire::new(Json(std::io::stdout()));
     let ui = RpcUi::new(wire.clone());
-    // Reading starts early: an extension may open a dialog while the session starts.
+    // Reading starts early, because an extension may open a dialog while the session starts.
     let records = read(wire.clone(), ui.clone());
     let interface = Interface {
         mode: "rpc",
@@ -71,7 +71,7 @@ pub(crate) async fn serve(environment: &Environment, args: RunArgs, flags: Vec<E
 
 async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::UnboundedReceiver<Value>) -> Result<()> {
     let broken = |error: pijs_agent::AgentError| UserError::failed(clean(&error.to_string()));
-    // Installed before any state exists: a signal ends the session like the end of the input.
+    // Installed before any state exists, because a signal must end the session like the end of the input.
     let mut stops = ShutdownSignals::listen(|| {})?;
     let is_stopped = Cell::new(false);
     let shutdown = Arc::new(Notify::new());
@@ -119,7 +119,7 @@ async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::Unbounded
         })
         .await;
     session.keep_tools();
-    // The client has disconnected; pending work of extensions gets a moment, and does not delay the exit further.
+    // The client has disconnected; pending work of extensions may continue for a moment, but does not delay the exit further.
     let goodbye = async {
         session.agent.shutdown("quit").await;
         let _ = tokio::time::timeout(WIND_DOWN, session.host.quiet()).await;
@@ -133,9 +133,9 @@ async fn run(session: Rc<AgentSession>, wire: Wire, mut records: mpsc::Unbounded
     session.agent.control().exit_code().map_or(Ok(()), UserError::left)
 }
 
-/// Waits until earlier commands have progressed as far as they can without waiting for a timer, a model, or a program: a client
-/// that writes its commands and closes (`pi --mode rpc < commands`) gets the responses, as from pi, which handles a line before
-/// it sees the end of the input.
+/// Waits until earlier commands have progressed as far as they can without waiting for a timer, a model or a program. So a client
+/// that writes its commands and closes the input (`pi --mode rpc < commands`) gets the responses, as from pi, which handles a
+/// line before it sees the end of the input.
 async fn come_to_rest(host: &Host) {
     loop {
         // A woken command takes its next steps, through nested futures, and may then call an extension. Only such a call makes
@@ -155,8 +155,8 @@ async fn poll_once(mut future: Pin<&mut impl Future<Output = ()>>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }
 
-/// Reads records on a thread of its own, since waiting for a line must not block the session. Responses to dialogs go to the
-/// waiting dialog, other records into the channel, which closes with the input.
+/// Reads records on a separate thread, because waiting for a line must not block the session. Responses to dialogs are sent to
+/// the waiting dialog, and other records to the channel, which is closed at the end of the input.
 fn read(wire: Wire, ui: RpcUi) -> mpsc::UnboundedReceiver<Value> {
     let (sender, records) = mpsc::unbounded_channel();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A session as a page: `export_html`.
+//! Renders a session as an HTML page, for `export_html`.
 
 use pijs_llm::message::{Block, Message};
 use pijs_runtime::export::readable;
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<style>\nbody { font: 15px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem }\nsection { border-left: 3px solid #bbb; margin: 1rem 0; padding: 0 1rem }\n.user { border-color: #36c } .assistant { border-color: #393 }\nh2 { font-size: .8rem; color: #666; margin: 0 } pre { white-space: pre-wrap; overflow-wrap: anywhere }\n</style>\n";
 
-/// Returns the page: the open branch, message by message.
+/// Returns a page with the messages of the current branch.
 pub(super) fn page(title: &str, branch: &[&Entry]) -> String {
     let mut page = format!("{HEAD}<title>{0}</title>\n<h1>{0}</h1>\n", escaped(title));
     for entry in branch {

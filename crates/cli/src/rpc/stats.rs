@@ -1,4 +1,4 @@
-//! Statistics of a session: messages by kind, and the usage of models. Abandoned branches and summarised messages count as well.
+//! Statistics of a session: messages by kind, and the usage of models. Abandoned branches and summarised messages are included.
 
 use pijs_llm::message::{Message, Usage};
 use pijs_session_store::{Body, Session};
@@ -27,7 +27,7 @@ pub(super) fn stats(session: &Session, context_usage: Option<Value>) -> Result<V
             Message::User(_) => users += 1,
             Message::ToolResult(result) => {
                 results += 1;
-                // Model requests of a tool are billed, too.
+                // Model requests of a tool are billed as well.
                 used = used + read(result.usage.as_ref());
             }
             Message::Assistant(reply) => {

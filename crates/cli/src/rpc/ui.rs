@@ -1,4 +1,4 @@
-//! `ctx.ui` over the wire: `extension_ui_request` records, and the responses to dialogs.
+//! Implements `ctx.ui` over RPC: sends `extension_ui_request` records, and receives the responses to dialogs.
 
 use super::wire::Wire;
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, dialog_timeout};
@@ -26,7 +26,8 @@ struct Dialogs {
     is_closed: bool,
     /// Dialogs that wait for a response, by request id.
     waiting: BTreeMap<String, oneshot::Sender<Value>>,
-    /// Dialogs whose answer the extension has not awaited yet, by their extension, since an answer may be a password.
+    /// Dialogs whose answer has not been awaited yet, by extension: other extensions cannot read an answer, which may be a
+    /// password.
     open: BTreeMap<(ExtensionId, u64), OpenDialog>,
 }
 
@@ -42,7 +43,7 @@ impl RpcUi {
         Self(Arc::new(RpcDialogs { wire, dialogs: Mutex::default() }))
     }
 
-    /// Delivers an `extension_ui_response`. One without a waiting dialog is ignored, as under pi.
+    /// Delivers an `extension_ui_response`. A response without a waiting dialog is ignored, as in pi.
     pub(super) fn respond(&self, response: Value) {
         let id = response["id"].as_str().unwrap_or_default();
         let waiting = self.lock().waiting.remove(id);
@@ -51,7 +52,7 @@ impl RpcUi {
         }
     }
 
-    /// Cancels every open dialog, and each later one: there will be no response.
+    /// Cancels all open dialogs, and all later ones, because there will be no response.
     pub(super) fn close(&self) {
         let mut dialogs = self.lock();
         dialogs.is_closed = true;
@@ -75,7 +76,7 @@ impl RpcUi {
 
     fn ask(&self, op: UiOp, members: Value, timeout: Option<Duration>) -> OpenDialog {
         let (sender, response) = oneshot::channel();
-        // Both steps hold the lock, so that the response cannot precede the registration.
+        // The lock is held for both steps, so that the response cannot precede the registration.
         let mut dialogs = self.lock();
         let id = self.request(op.as_str(), members);
         if !dialogs.is_closed || !guard!(RpcClosed) {
@@ -190,7 +191,7 @@ impl Prompter for RpcUi {
     }
 }
 
-/// Returns the extension's result of a response; without one the dialog was cancelled.
+/// Returns the result of a dialog for the extension; `None` as the response means that the dialog was cancelled.
 fn answer(op: UiOp, response: Option<Value>) -> Value {
     let is_cancelled = |response: &Value| response["cancelled"] == Value::Bool(true);
     match (op, response.filter(|response| !is_cancelled(response))) {

@@ -1,4 +1,4 @@
-//! Writes records to stdout: one JSON object per line, ended by LF and nothing else.
+//! Writes records to stdout: one JSON object per line, terminated by LF.
 
 use pijs_agent::{AgentEvent, FrontEnd};
 use pijs_host::{ExtensionReport, Observer, ReportKind};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The output of records; clones share it.
+/// Output for records; clones share the stream.
 #[derive(Clone)]
 pub(super) struct Wire(Arc<Mutex<Box<dyn Write + Send>>>);
 
@@ -29,7 +29,7 @@ impl Wire {
         self.respond_to(id, Some(&command.into()), outcome);
     }
 
-    /// Writes a response where the command is no string, or absent.
+    /// Writes a response to a record whose command may be missing or not a string.
     pub(super) fn respond_to(
         &self,
         id: Option<&Value>,
@@ -58,7 +58,7 @@ pub(super) struct RpcEvents(pub(super) Wire);
 
 impl FrontEnd for RpcEvents {
     fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()> {
-        // Clients request the header.
+        // The header is omitted, because clients request it.
         match event.record().filter(|_| !matches!(event, AgentEvent::Session(_))) {
             Some(record) => self.0.send(&record),
             None => Ok(()),
@@ -72,7 +72,7 @@ pub(super) struct RpcReports(pub(super) Wire);
 impl Observer for RpcReports {
     fn report(&self, report: &ExtensionReport) {
         match &report.kind {
-            // The response to the command reports it by name.
+            // The response to the command reports this error.
             ReportKind::Error(error) if error.phase == "command" => {}
             ReportKind::Error(error) => {
                 let record = json!({

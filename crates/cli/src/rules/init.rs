@@ -7,7 +7,7 @@ use pijs_runtime::trust::Trust;
 use pijs_runtime::{Result, UserError};
 use std::io::Write as _;
 
-/// The example. It stops a reply, so that the next command in the output can be tried at once.
+/// The example rule. It stops a reply, so that the command that the output suggests can be tried at once.
 const EXAMPLE: &str = include_str!("init/example.md");
 
 /// `pi rules init`.

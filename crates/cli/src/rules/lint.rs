@@ -1,4 +1,4 @@
-//! `pi rules lint`: findings in rule files, with the line and a hint.
+//! `pi rules lint`: prints the findings in rule files, with the line and a hint.
 
 use super::counted;
 use crate::args::values::peer;
@@ -26,7 +26,7 @@ pub(crate) struct LintArgs {
     json: bool,
 }
 
-/// Runs `pi rules lint`. Fails when a rule or a part of it cannot work.
+/// Runs `pi rules lint`. Fails if a rule or a part of it cannot work.
 pub(crate) fn run(environment: &Environment, args: &LintArgs) -> Result<()> {
     let mut set = RuleSet::read(environment, &args.paths, "pi rules lint", &args.peers)?;
     set.turn_on();

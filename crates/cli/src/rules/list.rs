@@ -108,7 +108,7 @@ pub(crate) fn show(environment: &Environment, name: &str, from: &FromArgs) -> Re
     Ok(())
 }
 
-/// Lists the scope and the repetition of a rule, by the keys of rule files. A value that is not the rule's own is marked.
+/// Lists the scope and the repetition of a rule, by the keys of rule files. Marks values that are not set in the rule.
 fn settings(rule: &Rule, set: &RuleSet) -> Vec<(&'static str, String)> {
     let own = |text: String, is_own: bool| if is_own { text } else { format!("{text} (the setting)") };
     let name = |value: Value| value.as_str().unwrap_or_default().to_owned();
@@ -148,7 +148,7 @@ fn ast_conditions(rule: &Rule) -> Vec<String> {
     patterns
 }
 
-/// Finds the rule that is in use under a name.
+/// Finds the rule that is in use with a name.
 pub(crate) fn find(set: &RuleSet, name: &str) -> Result<(Rule, Activity)> {
     let rules = set.with_activity();
     let is_named = |(rule, _): &&(Rule, Activity)| rule.name.as_str() == name;

@@ -25,11 +25,11 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
-/// Characters of a delta, about a model's token.
+/// Number of characters of a delta: about a token of a model.
 const DELTA: usize = 4;
-/// Bytes of text per token, where no provider counted.
+/// Estimated bytes of text per token, if the provider did not report a count.
 const TOKEN: usize = 4;
-/// Most matches that `explain` keeps of a session.
+/// Maximum number of matches that `explain` keeps of a session.
 const MAX_TRACE: usize = 1_000;
 
 /// `pi rules scan`.
@@ -89,14 +89,14 @@ impl Part {
 /// A reply of the model.
 struct Reply {
     parts: Vec<Part>,
-    /// Start time, in milliseconds.
+    /// Start time in milliseconds since 1970.
     at_ms: u64,
 }
 
 /// A relevant line of a session.
 enum Line {
     Reply(Reply),
-    /// A firing: the message that an interrupt put into the conversation, or the entry of a reminder.
+    /// A firing: the message that an interrupt has injected into the conversation, or the entry of a reminder.
     Fired {
         rules: Vec<FiredRule>,
         records: Vec<InjectedRecord>,
@@ -105,7 +105,7 @@ enum Line {
     },
 }
 
-/// Prints a line. Its names and texts come from files.
+/// Prints a line, sanitised, because its names and texts come from files.
 fn say(line: &str) {
     stdout(&printable(line));
 }
@@ -139,23 +139,23 @@ pub(crate) fn scan(environment: &Environment, args: &ScanArgs) -> Result<()> {
     }
 }
 
-/// A rule that a reply of a session breaks.
+/// A match of a rule in a reply of a session.
 struct ScanHit {
     file: PathBuf,
     /// Number of the reply in the session.
     reply: usize,
     firing: Firing,
     rule: FiredRule,
-    /// Tokens of the reply before the match, and all of them.
+    /// Number of tokens of the reply before the match.
     tokens_before: usize,
     tokens: usize,
 }
 
-/// Everything that `pi rules scan` finds.
+/// The findings of `pi rules scan`.
 #[derive(Default)]
 struct ScanFindings {
     hits: Vec<ScanHit>,
-    /// Reports on conditions that do not run, with the sessions.
+    /// Reports on conditions that do not run, with the sessions in which they occurred.
     reports: BTreeMap<String, Vec<PathBuf>>,
     replies: usize,
     burned: usize,
@@ -163,7 +163,7 @@ struct ScanFindings {
 }
 
 impl ScanFindings {
-    /// Runs the rules over a session; `only` some of them, unless it is empty.
+    /// Runs the rules over a session; only those named in `only`, unless it is empty.
     fn read(&mut self, file: &Path, engine: &mut RuleEngine, only: &[String]) -> Result<()> {
         let wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
         let mut number = 0usize;
@@ -305,19 +305,19 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
 /// The firings of a rule in a session.
 struct Explained<'a> {
     replies: usize,
-    /// Its firings in the session, each with the number of replies before it, and whether it only reminded.
+    /// Firings of the rule in the session, each with the number of replies before it, and whether it was only a reminder.
     recorded: Vec<(usize, &'a FiredRule, bool)>,
-    /// The decisions on its matches when the session is read again.
+    /// Decisions about the rule's matches when it is run over the session again.
     matches: Vec<TraceEntry>,
 }
 
-/// Reads a session again. Recorded firings count as firings, whatever the stored replies contain.
+/// Runs a rule over a session again. Recorded firings count as firings, regardless of the content of the stored replies.
 fn explained<'a>(engine: &mut RuleEngine, rule: &Rule, lines: &'a [Line]) -> Explained<'a> {
     let mut explained = Explained { replies: 0, recorded: Vec::new(), matches: Vec::new() };
-    // Reminders of the reply that follows them.
+    // Reminders that belong to the next reply.
     let mut reminders: Vec<(&[FiredRule], &[InjectedRecord])> = Vec::new();
     let restore = |engine: &mut RuleEngine, records: &[InjectedRecord], turn: u64| {
-        // The session numbers its turns differently.
+        // The session has different turn numbers, so the current one is used.
         engine.restore(records.iter().map(|record| InjectedRecord { turn, ..record.clone() }));
     };
     for line in lines {
@@ -404,7 +404,7 @@ pub(crate) fn stats(environment: &Environment, args: &StatsArgs) -> Result<()> {
     Ok(())
 }
 
-/// Reads a reply as a turn of its own. Each firing comes with the bytes that were read before it.
+/// Runs the rules over a reply as a separate turn. Returns each firing with the number of bytes that were read before it.
 fn over<'a>(engine: &'a mut RuleEngine, reply: &'a Reply) -> impl Iterator<Item = (usize, Firing)> + 'a {
     engine.begin_turn();
     engine.reset_buffers();
@@ -462,7 +462,7 @@ fn why_blocked(blocked: &Blocked) -> String {
     }
 }
 
-/// Describes the scope of a rule, for one that matched nowhere.
+/// Describes the scope of a rule that has no matches.
 fn hint(rule: &Rule) -> String {
     match rule.conditions.first() {
         Some(_) => format!("To test the rule on other text: pi rules test - --rule {}", rule.name),
@@ -478,7 +478,7 @@ fn stream_name(stream: StreamKind) -> &'static str {
     }
 }
 
-/// Lists session files, the oldest first.
+/// Lists session files, oldest first.
 fn session_files(environment: &Environment, given: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let places = match given {
@@ -492,7 +492,7 @@ fn session_files(environment: &Environment, given: &[PathBuf]) -> Result<Vec<Pat
         }
         match std::fs::read_dir(&place) {
             Ok(entries) => {
-                // Opening a pipe of that name would block.
+                // Opening a pipe with such a name would block.
                 let is_session =
                     |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jsonl") && path.is_file();
                 let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_session).collect();
@@ -509,7 +509,7 @@ fn session_files(environment: &Environment, given: &[PathBuf]) -> Result<Vec<Pat
     Ok(files)
 }
 
-/// Reads a session, or the tape of one. Invalid lines are left out, and counted in a warning.
+/// Reads a session, or the tape of one. Invalid lines are skipped, and counted in a warning.
 fn read(file: &Path) -> Result<Vec<Line>> {
     if file.extension().is_some_and(|extension| extension == "tape") {
         return read_tape(file);
@@ -530,8 +530,8 @@ fn read(file: &Path) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Reads the replies that an extension received while they streamed, including stopped ones. Each realm receives the streams it
-/// subscribes to; the realm with the most text is used.
+/// Reads the replies that an extension received while they streamed, including stopped ones. Each realm receives only the streams
+/// to which it subscribes; the realm with the most text is used.
 fn read_tape(file: &Path) -> Result<Vec<Line>> {
     let mut heard: BTreeMap<RealmNumber, (usize, Vec<(u32, Reply)>)> = BTreeMap::new();
     for record in tape::open(file)? {

@@ -1,9 +1,9 @@
 //! `pi rules test`: runs rules over a text as if a model wrote it, or over recorded cases.
 //!
-//! `--cases` reads a list of `{id, source, tool?, deltas, settings?, agent?}` (or `turns` of such messages) and prints for
-//! each case a line `{"id", "first": {RULE: DELTA}}`: the delta, counted from 0, at which each rule first fires while the
-//! stream is never stopped; the number of deltas stands for the end of a tool call. Settings are oh-my-pi's: rules interrupt
-//! everywhere and without limits.
+//! `--cases` reads a list of `{id, source, tool?, deltas, settings?, agent?}` (or `turns` of such messages) and prints for each
+//! case a line `{"id", "first": {RULE: DELTA}}`: the number, from 0, of the delta at which each rule first fires if the stream is
+//! never stopped; the total number of deltas stands for the end of a tool call. The settings are those of oh-my-pi: rules
+//! interrupt everywhere and without limits.
 
 use super::sessions::outcome;
 use super::{counted, given_up, list, take_reports};
@@ -27,12 +27,12 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Characters of a delta, about a model's token.
+/// Number of characters of a delta: about a token of a model.
 const DELTA: usize = 4;
-/// Longest text, in bytes: far more than a reply has.
+/// Maximum size of the text in bytes: far more than a reply has.
 const MAX_TEXT: u64 = 64 << 20;
 
-/// Most matches without effect whose reason is shown.
+/// Maximum number of matches without effect whose reason is shown.
 const MAX_TRACE: usize = 10;
 
 /// `pi rules test`.
@@ -47,7 +47,7 @@ pub(crate) struct TestArgs {
     /// The tool, for --as tool: write and edit get the text as content, bash as its command, others as JSON arguments
     #[arg(long, value_name = "NAME", default_value = "write")]
     tool: String,
-    /// The path in the tool call; that of the file without it
+    /// The path in the tool call; the path of the file by default
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// Only this rule; repeatable
@@ -144,7 +144,7 @@ pub(crate) fn run(environment: &Environment, args: &TestArgs) -> Result<()> {
     }
 }
 
-/// Returns the options with which a match could count.
+/// Returns the options with which a match could have an effect.
 fn other_options(args: &TestArgs, file: &Path, entry: &TraceEntry, rule: &Rule) -> Option<String> {
     let is_unnamed = args.path.is_none() && file == Path::new("-");
     match &entry.outcome {
@@ -190,7 +190,7 @@ fn read_text(environment: &Environment, file: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Runs the rules over a text. The trace of the engine explains matches that did not count.
+/// Runs the rules over a text. The trace of the engine explains matches that had no effect.
 fn over_text(
     environment: &Environment,
     set: &RuleSet,

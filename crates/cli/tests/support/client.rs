@@ -24,7 +24,7 @@ impl Client {
         Self::of(world.command(&[&["--mode", "rpc"], options].concat()))
     }
 
-    /// Starts a command that is `pi --mode rpc`.
+    /// Starts a client for a prepared command, which must be `pi --mode rpc`.
     pub(crate) fn of(mut command: Command) -> Self {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("pi starts");
@@ -62,7 +62,7 @@ impl Client {
         id
     }
 
-    /// Reads up to the matching record; returns the earlier ones, too.
+    /// Reads records up to the matching one; returns the earlier ones and the match.
     #[track_caller]
     pub(crate) fn until(&self, fits: impl Fn(&Value) -> bool) -> (Vec<Value>, Value) {
         let mut before = Vec::new();
@@ -92,7 +92,7 @@ impl Client {
         self.until(|record| record["type"] == "extension_ui_request" && record["method"] == method).1
     }
 
-    /// Ends the input and returns the remaining records, up to the end of the program.
+    /// Closes the input and returns the remaining records, until the program exits.
     pub(crate) fn rest(mut self) -> Vec<Value> {
         drop(self.stdin.take());
         let mut rest = Vec::new();
@@ -103,11 +103,11 @@ impl Client {
         rest
     }
 
-    /// Ends the input and waits for the end of the program.
+    /// Closes the input and waits until the program exits; returns the exit code.
     #[track_caller]
     pub(crate) fn end(mut self) -> i32 {
         drop(self.stdin.take());
-        // Its output ends with it.
+        // The output ends when the program exits.
         while self.records.recv_timeout(PATIENCE).is_ok() {}
         self.child.wait().expect("pi ends").code().expect("no signal")
     }

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A home and a project of one test, removed at its end.
+/// The home and the project of one test; removed on drop.
 pub(crate) struct World {
     dir: tempfile::TempDir,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Returns the events of `--mode json`; every line of stdout has to be one.
+    /// Returns the events of `--mode json`; every line of stdout must be an event.
     pub(crate) fn events(&self) -> Vec<Value> {
         self.stdout
             .lines()
@@ -146,13 +146,14 @@ impl World {
     /// Runs the command `/answer` of one extension, which writes `project/answer.txt`.
     pub(crate) fn answer(&self, extension: &str, grants: &[&str]) -> Run {
         let model = self.script(&[&["hi"]]);
-        // Some compute for seconds in one turn, which a busy machine makes a minute; no test is about the length of a turn.
+        // Some extensions compute for seconds in one turn, which takes a minute on a busy machine; these tests do not test the
+        // length of a turn.
         self.write("home/.pi/agent/settings.json", r#"{"extensions": {"policy": {"max_turn_ms": 600000}}}"#);
         // Some extensions start servers.
         let allowed = ["--allow", "write", "--allow", "http:127.0.0.1:0"];
         let named = ["-p", "/answer", "--model", &model, "--mode", "json", "-e", extension];
         let mut command = self.command(&[&named, &allowed[..], grants].concat());
-        // Possible targets of a computed import() are not fetched.
+        // Prevents fetching the possible targets of a computed import().
         command.env("PI_OFFLINE", "1");
         run(command)
     }
@@ -176,7 +177,7 @@ pub(crate) fn run(mut command: Command) -> Run {
     }
 }
 
-/// Returns the cache that the tests of one binary share: artifacts are content-addressed.
+/// Returns the cache folder that the tests of one binary share; artifacts in it are content-addressed.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
 }
@@ -202,7 +203,7 @@ pub(crate) enum Reply {
     Plain(u16, &'static str, String),
 }
 
-/// A model on loopback. Requests are answered in order, one connection each.
+/// A model server on loopback. Answers requests in order, one per connection.
 pub(crate) struct ModelServer {
     pub(crate) url: String,
     seen: Arc<Mutex<ServerLog>>,
@@ -302,7 +303,7 @@ fn serve(stream: TcpStream, reply: &Reply, seen: &Mutex<ServerLog>) -> std::io::
         }
     }
     if stall {
-        // Ends when the client closes its side; the read timeout bounds a client that never does.
+        // The read returns when the client closes its side; the read timeout limits the wait for a client that never does.
         let ended = matches!(reader.read(&mut [0; 1]), Ok(0) | Err(_));
         seen.lock().expect("no panic while held").closed_early += usize::from(ended);
     }

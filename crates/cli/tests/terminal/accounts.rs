@@ -1,4 +1,4 @@
-//! `/login` with providers of extensions.
+//! Tests `/login` with providers of extensions.
 
 use super::pty::Terminal;
 use crate::support::{ModelServer, Reply, World, openai};
@@ -68,7 +68,7 @@ fn an_extension_logs_in_and_its_log_in_is_renewed_and_taken_out() {
     terminal.answers("/log", r#"renewed refresh-1; One for t2; true; {"configured":true,"source":"stored"}"#);
     assert!(server.heads()[0].contains("bearer access-of-me-again/t2"), "{:?}", server.heads());
 
-    // A session without a user uses it, too.
+    // A session without a user uses the login as well.
     let file = file.to_str().expect("a path");
     let run = world.pi(&["-p", "hello", "--model", "acme/one", "--no-extensions", "-e", file]);
     assert!(run.succeeded().stdout.contains("once more"), "{}", run.stdout);
@@ -136,6 +136,6 @@ fn a_session_with_a_log_in_is_replayed() {
     let replayed = world.pi(&["replay", tape, "--json"]);
     let outcome: Value = serde_json::from_str(&replayed.succeeded().stdout).expect("JSON");
     assert_eq!((&outcome["equal"], &outcome["agent"]["stopped_at"]), (&json!(true), &Value::Null), "{outcome:#}");
-    // The model that the log-in led to, and the command of the shell.
+    // The entries contain the model that the login selected, and the shell command.
     assert!(outcome["agent"]["entries"].as_u64() >= Some(2), "{outcome:#}");
 }

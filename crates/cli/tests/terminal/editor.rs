@@ -1,4 +1,4 @@
-//! Editors of extensions, completion, and key handlers before the editor.
+//! Tests editors of extensions, completion, and key handlers that precede the editor.
 
 use super::{NOTHING, open};
 use crate::support::World;
@@ -56,9 +56,9 @@ fn an_editor_says_nothing_by_itself() {
     let mut terminal = open(&world, EDITOR, &[&["never"]], &[]);
     terminal.sees("own editor 90: |");
     terminal.answers("/forge", "has tried");
-    // The text that it could not submit stays in the editor.
+    // The text that the extension could not submit stays in the editor.
     terminal.sees("own editor 90: NEVER SAID BY THE PERSON|");
-    // The user still has the keys.
+    // Keys still go to the editor.
     terminal.send("mine");
     let rows = terminal.sees("own editor 90: NEVER SAID BY THE PERSONMINE|");
     assert!(!rows.iter().any(|row| row.starts_with("> ")), "{rows:#?}");

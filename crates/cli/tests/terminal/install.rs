@@ -1,4 +1,4 @@
-//! `pi install` at a terminal: the prompt for grants.
+//! Tests the prompt for grants of `pi install` at a terminal.
 
 use crate::pty::Terminal;
 use crate::support::World;
@@ -14,7 +14,7 @@ export default (pi: any) => {
 fn install(world: &World, key: &str) -> (i32, String) {
     let mut terminal = Terminal::start(world.command(&["install", "./mine"]));
     terminal.sees("grant this?");
-    // Keys typed before the prompt was on screen are ignored, so the test repeats the answer.
+    // Keys typed before the prompt is on screen are ignored, so the test repeats the answer.
     terminal.insists(key, "works");
     terminal.ends()
 }
@@ -36,7 +36,7 @@ fn an_install_after_a_revocation_prompts_again() {
     assert_eq!(install(&world, "y\n").0, 0);
     assert!(granted(), "the prompt was answered with yes");
 
-    // Nothing is left to prompt for, neither when all is granted nor after *never*.
+    // There is no prompt if everything is granted or was answered *never*.
     for deny in [false, true] {
         if deny {
             world.pi(&["ext", "grants", "deny", "mine", "exec"]).succeeded();

@@ -1,4 +1,4 @@
-//! The terminal mode end to end: keys in, rows of the screen out.
+//! Tests the terminal mode end to end: sends keys and reads the rows of the screen.
 
 mod accounts;
 mod editor;
@@ -341,7 +341,7 @@ fn a_question_of_pi_has_a_frame_of_its_own() {
         assert!(framed.iter().any(|row| row.contains("wants to") && row.contains("extension")), "{rows:#?}");
         assert!(framed.iter().any(|row| row.contains("diary")), "{rows:#?}");
         assert!(!framed.iter().any(|row| row.contains("npm:bank")), "{rows:#?}");
-        // Input before the prompt is readable answers nothing.
+        // Input that arrives before the prompt is readable is not an answer.
         std::thread::sleep(std::time::Duration::from_millis(400));
         terminal.send(key);
         terminal.sees(&format!("diary: {said}"));
@@ -362,14 +362,15 @@ fn a_misspelt_command_is_not_sent_before_it_is_entered_again() {
     terminal.answers("/delpoy", "did you mean /deploy?");
     terminal.answers("/deplo", "did you mean /deploy?");
     terminal.answers("/relod", "did you mean /reload or /relord?");
-    // A correction that is typed at once stands alone.
+    // A correction that is typed at once is a separate line.
     terminal.answers("/deploy", "deployed");
     terminal.answers("/delpoy now", "did you mean /deploy?");
     terminal.presses("\u{1b}[A", "/delpoy now");
     terminal.presses("\r", "sent after all");
 }
 
-/// As with one that does not compile: the earlier version stays, and no other message reports a load.
+/// If the reloaded extension throws, the earlier version stays loaded, as with an extension that does not compile, and no other
+/// message reports a load.
 #[test]
 fn a_reload_of_what_throws_keeps_the_version_before() {
     let world = World::new();
@@ -400,7 +401,7 @@ fn a_session_is_shown_again_and_reloading_takes_away_what_was_there() {
     let mut terminal = open(&world, PLACES, &[&["first answer"]], &[]);
     terminal.answers("first question", "first answer");
     terminal.answers("/footer", "footer: build: green");
-    // The extension has set the editor's text; this is its last message.
+    // The extension has set the editor's text before this message, which is its last one.
     terminal.sees("careful");
     terminal.send("\u{3}");
     terminal.answers("/reload", "reloaded");

@@ -1,9 +1,9 @@
-//! Overlays, and components that break.
+//! Tests overlays, and components that fail.
 
 use super::open;
 use crate::support::World;
 
-/// Timed changes are seconds apart, so that a busy machine shows each and the test sees it.
+/// Timed changes are seconds apart, so that each is displayed even on a busy machine.
 const OVERLAYS: &str = r#"
 const panel = (name: string, keys: string[] = []) => ({
   focused: false,
@@ -87,7 +87,7 @@ fn handles_move_the_keys_between_overlays() {
     terminal.presses("s", "[one waits");
     terminal.presses("1", "[one has the keys");
     terminal.sees("one true false");
-    // It closes them by itself.
+    // The extension closes the overlays itself.
     terminal.sees("[two has the keys");
     terminal.sees("[one waits");
     terminal.presses("ab", "[two has the keys ab]");
@@ -168,7 +168,7 @@ fn that_a_key_is_let_go_of_is_for_those_who_ask() {
         terminal.presses(keys, seen);
         terminal.presses("q", &format!("{command} is over"));
     }
-    // pi's own editor ignores it.
+    // pi's own editor ignores the event.
     terminal.presses("x\u{1b}[120;1:3uy", "xy");
 }
 

@@ -1,4 +1,4 @@
-//! `pi` on a pseudo-terminal, with the screen that a user would see.
+//! Runs `pi` on a pseudo-terminal, and renders the screen that a user would see.
 
 use nix::pty::{Winsize, openpty};
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest wait for a text.
+/// Maximum time to wait for a text.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) const ROWS: u16 = 30;
@@ -38,7 +38,7 @@ impl Terminal {
         let pty = openpty(Some(&size), None).expect("a pseudo-terminal");
         let side = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
         let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().expect("pi starts");
-        // Reading ends when no process holds the other side.
+        // Reading ends when no process has the other side open.
         drop((pty.slave, command));
         let master = File::from(pty.master);
         let parser = vt100::Parser::new(side_length(ROWS), side_length(COLUMNS), 1_000);
@@ -89,7 +89,7 @@ impl Terminal {
         self.sees(text)
     }
 
-    /// Presses a key twice, within the time of a double press; repeats where the machine was too slow for it.
+    /// Presses a key twice, within the time of a double press; repeats this if the machine was too slow.
     #[track_caller]
     pub(crate) fn presses_twice(&mut self, key: &str, text: &str) -> Vec<String> {
         let deadline = Instant::now() + PATIENCE;
@@ -109,7 +109,7 @@ impl Terminal {
         self.seen().parser.screen_mut().set_size(side_length(rows), side_length(columns));
         let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         rustix::termios::tcsetwinsize(&self.master, size).expect("a terminal has a size");
-        // It is not the program's controlling terminal, which would send this signal itself.
+        // This is not the program's controlling terminal, which would send the signal itself.
         self.signal(rustix::process::Signal::WINCH);
     }
 
@@ -118,12 +118,12 @@ impl Terminal {
         self.signal(rustix::process::Signal::TERM);
     }
 
-    /// Sends a signal; an earlier one may have ended the program.
+    /// Sends a signal; errors are ignored, because an earlier signal may have ended the program.
     pub(crate) fn tell(&self, signal: rustix::process::Signal) {
         let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal);
     }
 
-    /// Returns the program's workers.
+    /// Returns the process ids of the program's workers.
     pub(crate) fn workers(&self) -> Vec<rustix::process::Pid> {
         let parent = self.child.id().to_string();
         let all = std::fs::read_dir("/proc").expect("it is mounted").flatten();
@@ -160,14 +160,14 @@ impl Terminal {
         rustix::process::kill_process(pid, signal).expect("it runs");
     }
 
-    /// Waits until the screen satisfies `is_so` and returns its rows.
+    /// Waits until the screen satisfies `is_so`, and returns the rows.
     #[track_caller]
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&[String]) -> bool) -> Vec<String> {
         self.within(PATIENCE, is_so)
             .unwrap_or_else(|| panic!("{what} did not come:\n{}", rows_of(&self.seen()).join("\n")))
     }
 
-    /// Returns the rows once they satisfy `is_so`; `None` when they do not in time, or the program has ended.
+    /// Returns the rows once they satisfy `is_so`; returns `None` if they do not in time, or if the program has ended.
     fn within(&self, time: Duration, is_so: impl Fn(&[String]) -> bool) -> Option<Vec<String>> {
         let deadline = Instant::now() + time;
         let mut seen = self.seen();
@@ -190,7 +190,7 @@ impl Terminal {
         self.until(text, |rows| rows.iter().any(|row| row.contains(text)))
     }
 
-    /// Presses keys until `text` is in some row: some keys are ignored until the extension's output is readable.
+    /// Presses keys until `text` is in some row, because keys are ignored until the extension's output is readable.
     #[track_caller]
     pub(crate) fn insists(&mut self, keys: &str, text: &str) {
         let deadline = Instant::now() + PATIENCE;
@@ -224,13 +224,13 @@ impl Terminal {
         self.sees("pi  script:");
     }
 
-    /// Waits for the end. Returns the exit code, and all output.
+    /// Waits until the program exits. Returns the exit code and all output.
     #[track_caller]
     pub(crate) fn ends(mut self) -> (i32, String) {
         self.ended()
     }
 
-    /// Waits for the end, and keeps the terminal.
+    /// Waits until the program exits, and keeps the terminal. Returns the exit code and all output.
     #[track_caller]
     pub(crate) fn ended(&mut self) -> (i32, String) {
         let deadline = Instant::now() + PATIENCE;
@@ -261,7 +261,7 @@ fn rows_of(seen: &TerminalOutput) -> Vec<String> {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // After a failed test the program may still run.
+        // After a failed test, the program may still be running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! However a session ends, it restores the terminal: Q40.
+//! Tests that a session restores the terminal, however it ends (Q40).
 
 use super::pty::Terminal;
 use super::{NOTHING, open};

@@ -1,4 +1,4 @@
-//! Plugins of rummy that were installed: a run uses them, and their user is asked about each of them once.
+//! Tests installed plugins of rummy: a run uses them, and the user is asked about each of them once.
 
 use crate::pty::Terminal;
 use crate::support::World;
@@ -6,7 +6,7 @@ use pijs_testkit::registry::Registry;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// A tool that starts a program.
+/// A plugin whose tool starts a program.
 const TOUCHER: &str = "
 import { spawn } from 'node:child_process';
 export default class Toucher {
@@ -29,7 +29,7 @@ fn touched(world: &World) -> PathBuf {
     world.project().join("touched")
 }
 
-/// Runs the tool where nobody can be asked, and returns whether it could start its program.
+/// Runs the tool without a user to ask, and returns whether it could start its program.
 fn works_unasked(world: &World, named: &str) -> bool {
     let model = model(world);
     let mut command = world.command(&["rummy", "run", "go", "--model", &model]);
@@ -43,14 +43,14 @@ fn works_unasked(world: &World, named: &str) -> bool {
     done
 }
 
-/// Runs the tool at a terminal and allows its program for good. Returns all that was on the screen.
+/// Runs the tool at a terminal and allows its program permanently. Returns everything that was on the screen.
 fn allow_for_good(world: &World, named: &str) -> String {
     let model = model(world);
     let mut command = world.command(&["rummy", "run", "go", "--model", &model]);
     command.env("RUMMY_PLUGIN_TOUCHER", named).env("TERM", "xterm");
     let mut terminal = Terminal::start(command);
     terminal.sees("allow?");
-    // Keys typed before the question was on screen are ignored, so the test repeats the answer.
+    // Keys typed before the prompt is on screen are ignored, so the test repeats the answer.
     terminal.insists("w\r", "touched it");
     let (code, shown) = terminal.ends();
     assert_eq!(code, 0, "{shown}");
@@ -83,7 +83,7 @@ fn a_plugin_of_the_registry_is_asked_about_once() {
     let listed = world.pi(&["ext", "grants", "rummy:toucher"]);
     assert!(listed.succeeded().stdout.contains("may run programs: touch"), "{}", listed.stdout);
 
-    // Other code is asked about anew.
+    // The user is asked again about changed code.
     registry.publish(manifest("1.1.0"), &[("index.js", &format!("{TOUCHER}// more\n"))]);
     world.pi(&["update", "--no-wait", "--registry", &registry.url()]).succeeded();
     assert!(!works_unasked(&world, "toucher"), "an answer is about the code that asked");

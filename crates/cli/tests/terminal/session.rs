@@ -1,4 +1,4 @@
-//! pi's own commands and keys that are about the session, and the rendering of a reply.
+//! Tests pi's own commands and keys for the session, and the rendering of a reply.
 
 use super::pty::Terminal;
 use super::{NOTHING, open, open_with};
@@ -26,7 +26,7 @@ fn a_session_is_forked_gone_back_in_and_resumed() {
     terminal.send("one back\r");
     terminal.sees_no_more("two back");
     terminal.sees("one back");
-    // Escape twice opens the tree, too.
+    // Pressing Escape twice opens the tree as well.
     terminal.presses_twice("\u{1b}", "Go to which entry?");
     terminal.send("\u{1b}");
     terminal.sees_no_more("Go to which entry?");

@@ -1,10 +1,10 @@
-//! The first start: no key, no model.
+//! Tests the first start, without a key and a model.
 
 use super::pty::Terminal;
 use crate::support::World;
 use std::os::unix::fs::PermissionsExt;
 
-/// Starts `pi` as a new user types it.
+/// Starts `pi` without arguments, as a new user would.
 fn start(world: &World) -> Terminal {
     let terminal = Terminal::start(world.command(&["--no-extensions"]));
     terminal.sees("ctrl+c twice: quit");
@@ -74,7 +74,7 @@ fn no_extension_sees_a_key_that_is_typed() {
     terminal.sees("pi  no model");
     terminal.say("/later");
     terminal.sees("Your key, please");
-    // A dialog of the extension does not precede pi's own line.
+    // A dialog of the extension does not appear before pi's own line.
     terminal.presses("\u{1b}", "got: undefined");
     terminal.answers("/login groq", "API key of Groq");
     terminal.presses("gsk-typed", "*********");
@@ -86,7 +86,7 @@ const GOOD: &str = r#"
 export default (pi: any) => pi.registerCommand("good", { handler: async (_: string, ctx: any) => ctx.ui.notify("good works") });
 "#;
 
-/// Returns a home with an extension that works, one that throws, one that is no program, and a missing package.
+/// Returns a home with an extension that works, one that throws, one that is not a program, and a missing package.
 fn broken_home() -> World {
     let world = World::new();
     world.write("home/.pi/agent/extensions/good.ts", GOOD);
@@ -109,7 +109,7 @@ fn a_failing_installed_extension_is_shown_and_the_session_continues() {
         terminal.sees(shown);
     }
     terminal.answers("/good", "good works");
-    // A run without a terminal behaves alike, unless the user wants a failure to end the run.
+    // A run without a terminal behaves in the same way, unless the user wants a failure to end the run.
     let prompt = ["-p", "hello", "--model", &model];
     let answered = world.pi(&prompt);
     answered.succeeded();
@@ -145,7 +145,7 @@ fn a_prompt_that_is_sent_while_extensions_load_is_shown_as_queued() {
     let mut terminal = Terminal::start(world.command(&arguments));
     terminal.sees("ctrl+c twice: quit");
     terminal.answers("the first words", "queued: the first words");
-    // It is named once nothing else is pending.
+    // The loading extension is named once nothing else is pending.
     terminal.sees("loading path:");
     world.write("project/go", "");
     terminal.sees("good morning");

@@ -1,4 +1,4 @@
-//! Work of the model and the user on the screen: tools, the shell, the user's own editor, other sessions.
+//! Tests how work of the model and the user is displayed: tools, the shell, the user's own editor, other sessions.
 
 use super::{NOTHING, open, open_with};
 use crate::support::{ModelServer, Reply, World, openai};
@@ -102,7 +102,7 @@ fn keys_edit_what_is_typed() {
     let rows = terminal.sees("one");
     let at = rows.iter().position(|row| row.trim_end() == "> first").expect("what was said");
     assert_eq!(rows[at + 1].trim_end(), "  second", "{rows:#?}");
-    // A terminal with an extended keyboard protocol.
+    // The terminal uses an extended keyboard protocol.
     terminal.send("a\u{1b}[13;2ub\u{1b}[57406u\r");
     let rows = terminal.sees("two");
     let at = rows.iter().position(|row| row.trim_end() == "> a").expect("what was said");
