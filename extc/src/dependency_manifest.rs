@@ -113,7 +113,7 @@ impl DependencyManifest {
         let probed = self.probed.values().map(BTreeMap::len).sum::<usize>();
         let answers = self.files.len() + self.manifests.len() + probed + listed;
         if answers > MAX_ANSWERS {
-            return Err(io::Error::other(format!("its imports were looked for in {answers} places")));
+            return Err(io::Error::other(format!("its imports were searched at {answers} paths")));
         }
         let known = Stamps::default();
         let unsure = self.unsure(tree, &StampCheck::new(&known, tree, None));

@@ -56,7 +56,7 @@ pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Resu
         || rayon::ThreadPoolBuilder::new().stack_size(STACK_BYTES).thread_name(|index| format!("extc-{index}"));
     // A pool with one thread is slower, but the artifact has the same bytes.
     let pool = threads().build().or_else(|_| threads().num_threads(1).build());
-    let failed = |error| Diagnostic::new(Code::Limit, format!("the system starts no thread for a build: {error}"));
+    let failed = |error| Diagnostic::new(Code::Limit, format!("cannot start a thread for the build: {error}"));
     Ok(pool.map_err(failed)?.install(work))
 }
 

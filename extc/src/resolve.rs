@@ -124,12 +124,12 @@ pub(crate) fn resolve(input: &Input, access: &FileAccess) -> Result<Package, Dia
     let artifacts = entries.iter().filter(|entry| is_artifact_file(entry)).count();
     if artifacts > 0 && entries.len() > 1 {
         return Err(Diagnostic::new(Code::Entry, format!("{shown}: an artifact among other entries"))
-            .help("an artifact holds all entries of its extension; keep it in a folder of its own"));
+            .help("an artifact holds all entries of its extension; keep it in a separate folder"));
     }
     let component = entries.iter().any(|entry| is_component_file(entry));
     if component && entries.len() > 1 {
         return Err(Diagnostic::new(Code::Entry, format!("{shown}: a component among other entries"))
-            .help("a component has a realm of its own: build it by its own path; pi install builds each by itself"));
+            .help("a component has a separate realm: build it by its own path; pi install builds each by itself"));
     }
     if artifacts > 0 {
         let prebuilt::Claims { name, version } = prebuilt::claims(&entries[0], &root, access)?;
@@ -213,9 +213,8 @@ pub(crate) fn folders_around(root: &Path) -> Result<Vec<PathBuf>, Diagnostic> {
             continue;
         }
         if folders.len() == MAX_FOLDERS_AROUND && guard!(BuildFoldersAround) {
-            let message =
-                format!("more than {MAX_FOLDERS_AROUND} folders called `node_modules` lie around the package");
-            return Err(Diagnostic::new(Code::Limit, message).help("move it out of the folders that it is nested in"));
+            let message = format!("the package is inside more than {MAX_FOLDERS_AROUND} `node_modules` folders");
+            return Err(Diagnostic::new(Code::Limit, message).help("move it out of these folders"));
         }
         folders.push(folder);
     }

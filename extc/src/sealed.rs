@@ -72,7 +72,7 @@ pub(crate) fn compile(
         let message = format!("{}: {why}", package.name);
         BuildFailure::from(
             Diagnostic::new(Code::Limit, message)
-                .help("the package takes more than a build may, or breaks the compiler"),
+                .help("the package exceeds the limits of a build, or crashes the compiler"),
         )
     })?;
     let broken = || BuildFailure::from(Diagnostic::new(Code::Limit, "the build worker returned a different artifact"));
@@ -110,7 +110,7 @@ fn run(request: &BuildRequest, tree: &SourceTree, seal: Seal) -> Result<(BuildAn
         command.env(guard::VARIABLE, guard::down().join(","));
     }
     let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut child = spawned.map_err(|error| format!("no build worker: {error}"))?;
+    let mut child = spawned.map_err(|error| format!("cannot start a build worker: {error}"))?;
     let mut to = child.stdin.take().expect("piped");
     let mut from = child.stdout.take().expect("piped");
     let build = tracing::Span::current();
@@ -123,12 +123,12 @@ fn run(request: &BuildRequest, tree: &SourceTree, seal: Seal) -> Result<(BuildAn
         });
         // Without a server, the child's reads fail and it exits.
         let outcome = wait(&mut child, seal.deadline);
-        let served = server.map_err(|error| format!("no thread for the build worker: {error}"))?.join();
+        let served = server.map_err(|error| format!("cannot start a thread for the build worker: {error}"))?.join();
         let answer = served.unwrap_or_else(|_| Err(io::Error::other("the server stopped")));
         match outcome? {
             // For a child that dies early, the exit status says more than this error.
             status if status.success() => answer.map_err(|error| format!("its answer cannot be read: {error}")),
-            status => Err(format!("the build worker ended: {status}")),
+            status => Err(format!("the build worker exited: {status}")),
         }
     })
 }

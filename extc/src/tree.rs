@@ -368,15 +368,15 @@ impl SourceTree {
         let (why, help) = match refusal {
             Refusal::Protected => (
                 "leads to a protected file, which no extension reads",
-                "no grant opens it; do without this file".to_owned(),
+                "no grant permits reading it; remove the import".to_owned(),
             ),
             Refusal::Outside => (
                 "leads out of the folder of the extension",
                 format!("move the file below the folder of the extension, {allow}"),
             ),
             Refusal::NotOwn => (
-                "lies beside the extension and is not its own",
-                format!("give both the same name, move them into a folder of their own, {allow}"),
+                "is next to the extension, but is not its own",
+                format!("give both the same name, move them into a separate folder, {allow}"),
             ),
         };
         Diagnostic::new(Code::Escape, format!("`{name}` {why}")).help(help)
@@ -451,7 +451,7 @@ impl SourceTree {
             );
             // Reported once, rather than for each file above the cap.
             return Err(Diagnostic::new(Code::Limit, message)
-                .help("of a library, import the part that is needed; load data with `fs.readFileSync`"));
+                .help("import only the needed part of a library; load data with `fs.readFileSync`"));
         }
         Ok(bytes)
     }

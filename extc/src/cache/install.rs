@@ -38,11 +38,11 @@ fn read_key(disk: &Disk, path: &Path) -> io::Result<Option<InstallKey>> {
     let Some(bytes) = disk.read(path, 64)? else { return Ok(None) };
     let mode = disk.stat(path)?.mode;
     if mode & 0o077 != 0 {
-        let message = format!("{} is open to others (mode {:o}); remove it to make a new one", path.display(), mode);
+        let message = format!("others can access {} (mode {:o}); remove it to create a new key", path.display(), mode);
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     let secret: [u8; 32] = bytes.try_into().map_err(|_| {
-        let message = format!("{} is not a key; remove it to make a new one", path.display());
+        let message = format!("{} is not a key; remove it to create a new one", path.display());
         io::Error::new(io::ErrorKind::InvalidData, message)
     })?;
     Ok(Some(InstallKey::from_bytes(secret)))

@@ -233,7 +233,7 @@ impl Modules {
         let (specifier, builtin) = match name {
             HostName::Builtin(specifier) => (specifier, true),
             HostName::Package(specifier) => (specifier, false),
-            HostName::UnknownSubPath => return self.resolve_missing(args, "pi's loader serves no such path"),
+            HostName::UnknownSubPath => return self.resolve_missing(args, "pi's loader does not provide this path"),
         };
         // The bundler's own runtime needs it before any helper exists, so it is never wrapped.
         let from_runtime = args.importer == Some(RUNTIME_MODULE_KEY);
