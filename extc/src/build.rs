@@ -63,7 +63,8 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
             dependency_manifest.store(cache, (&package, input.lock()), &tree, options, (&artifact, &digest))
         {
             let message = format!("the artifact cache {} cannot be written: {error}", cache.dir().display());
-            diagnostics.push(Diagnostic::new(Code::Cache, message).help("every start compiles again until this is fixed"));
+            diagnostics
+                .push(Diagnostic::new(Code::Cache, message).help("every start compiles again until this is fixed"));
         }
     }
     Ok(BuildOutput {
