@@ -207,7 +207,7 @@ const trace = (name, target, events) => {
   setTimeout(() => source.push("later"), 1);
   log(await new Promise((resolve) => source.once("data", resolve)), source.readableFlowing);
 }
-// The same for the two names of a function of a stream
+// Pairs of names for one function, of a stream
 {
   const { on, addListener, off, removeListener } = Readable.prototype;
   log(on === addListener, off === removeListener);

@@ -13,7 +13,7 @@
  *   →  __pi_growing.test(rule, "re", event.accumulated)
  * ```
  *
- * The same applies to `exec`, `match`, `matchAll`, `search` and `includes` on the whole text, and to loops over lines that stop
+ * This also applies to `exec`, `match`, `matchAll`, `search` and `includes` on the whole text, and to loops over lines that stop
  * at the first match (`among`, `amongAll`).
  *
  * Lines that cannot match are skipped: `none` returns whether all lines are, and the author's code runs over the `rest`, so the
