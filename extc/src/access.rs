@@ -158,7 +158,7 @@ pub(crate) struct Admission {
 pub(crate) enum Refusal {
     /// The file is protected; no grant admits it.
     Protected,
-    /// The file lies outside of the package, or of the folder of a loose file.
+    /// The file is outside of the package, or of the folder of a loose file.
     Outside,
     /// The file is next to a loose file, and nothing shows who owns it.
     NotOwn,

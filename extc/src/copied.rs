@@ -26,7 +26,7 @@ impl CopiedFolder {
     ///
     /// # Errors
     ///
-    /// The folder cannot be opened, or lies in more folders of dependencies than a build searches.
+    /// Fails if the folder cannot be opened, or is inside more folders of dependencies than a build searches.
     pub fn open(folder: &Path, loose: Option<&Path>, access: &FileAccess, limits: Limits) -> Result<Self, Diagnostic> {
         let failed = |error| Diagnostic::new(Code::Read, format!("{}: {error}", folder.display()));
         let dependencies = folders_around(folder)?;

@@ -23,7 +23,7 @@
 //! a name, ours takes precedence, and only the files of the imported names are evaluated. A file with authority (keys, the
 //! loading of code) is *replaced* inside its unit by a host module of ours, which uses hostcalls.
 //!
-//! `host_imports` of an artifact names the supplied modules that it imports, including those behind a facade. [`Supply::unit_of`]
+//! `host_imports` of an artifact names the supplied modules that it imports, including those of facades. [`Supply::unit_of`]
 //! returns the unit of a module, and the `host_imports` of that unit name the units that it needs in turn.
 //! `Package::with_supplied` passes them to the realm after the host modules and before the extension.
 

@@ -79,8 +79,8 @@ function take(partial: any, event: ReplyEvent): ReplyEvent {
 }
 
 /**
- * Returns whether a model is the extension's own. With an explicit key, it is if the extension registered its provider, or if
- * the session does not know it; without a key, if its stream function uses a client of pi's.
+ * Returns whether a model is the extension's own: with an explicit key, if the extension registered its provider or the session
+ * does not know the model; without one, if its stream function uses a client of pi's.
  */
 function isOwn({ provider, id }: Model, { apiKey }: AskOptions): boolean {
   if (typeof apiKey !== "string") return isStreaming(provider);

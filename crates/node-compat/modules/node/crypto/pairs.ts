@@ -69,7 +69,7 @@ function maker(type: string, options: any): () => Key {
   }
 }
 
-/** Returns the output format of one part: an object by default. */
+/** Returns the function that converts one part of a pair to its output format, by default a key object. */
 function shape(options: any, part: "public" | "private", keyType: string): (key: Key) => unknown {
   const within = `${part}KeyEncoding`;
   const asked = options?.[within];

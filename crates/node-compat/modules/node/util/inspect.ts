@@ -112,7 +112,7 @@ const typedTag = Object.getOwnPropertyDescriptor(TYPED, Symbol.toStringTag)!.get
 const setSize = Object.getOwnPropertyDescriptor(Set.prototype, "size")!.get!;
 const mapSize = Object.getOwnPropertyDescriptor(Map.prototype, "size")!.get!;
 
-/** Returns the kind of an object without a prototype. */
+/** Returns whether an object is of a built-in kind, by its tag. */
 const isKind = (value: object, kind: string) => Object.prototype.toString.call(value) === `[object ${kind}]`;
 const has = (getter: () => unknown, value: object) => {
   try {
