@@ -1,6 +1,7 @@
 //! Checks the links between the pages of the workspace, and that the book is complete.
 //!
-//! - **Links.** Every relative link of a Markdown page leads to a file or folder that exists; its `#anchor` is a heading of that page.
+//! - **Links.** Every relative link of a Markdown page leads to a file or folder that exists; its `#anchor` is a heading of that
+//!   page.
 //! - **Book.** `docs/SUMMARY.md` lists every page of `docs/`. Pages of the book link to pages and pictures of the book only,
 //! because
 //!   nothing else is published with it; references to other files are formatted as code.
