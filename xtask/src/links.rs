@@ -3,8 +3,7 @@
 //! - **Links.** Every relative link of a Markdown page leads to a file or folder that exists; its `#anchor` is a heading of that
 //!   page.
 //! - **Book.** `docs/SUMMARY.md` lists every page of `docs/`. Pages of the book link to pages and pictures of the book only,
-//! because
-//!   nothing else is published with it; references to other files are formatted as code.
+//!   because nothing else is published with it; references to other files are formatted as code.
 //!
 //! Markdown in `fixtures` and `src` is test input or data, and is not checked.
 
