@@ -39,7 +39,7 @@ fn a_file_system_without_locks() {
         let output = world.pi(&args, Some(WITHOUT_LOCKS));
         in_order(&output, &case);
         let stderr = text(&output.stderr);
-        assert!(!output.status.success() && stderr.contains("has no locks"), "{case}: {stderr}");
+        assert!(!output.status.success() && stderr.contains("does not support locks"), "{case}: {stderr}");
         recovers(&world, &args, &case);
     }
     // Commands without a lock continue to work.

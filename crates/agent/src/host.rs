@@ -144,7 +144,7 @@ fn returned(provider: &str, answer: CallbackOutcome) -> Result<Value, String> {
     match answer {
         CallbackOutcome::Returned(value) => Ok(value.unwrap_or_default()),
         CallbackOutcome::Threw(error) => Err(error.message),
-        CallbackOutcome::Gone => Err(format!("the provider {provider} is gone")),
+        CallbackOutcome::Gone => Err(format!("the provider {provider} no longer exists")),
         CallbackOutcome::Ended(reason) => Err(format!("the extension of provider {provider} stopped: {reason}")),
     }
 }
@@ -269,7 +269,7 @@ impl Extensions for HostExtensions {
                 CallbackOutcome::Returned(value) => Ok(value.unwrap_or_default()),
                 CallbackOutcome::Threw(error) => Err(error.message),
                 CallbackOutcome::Gone => Err(format!("Tool {tool} not found")),
-                CallbackOutcome::Ended(reason) => Err(format!("The extension of tool {tool} ended: {reason}")),
+                CallbackOutcome::Ended(reason) => Err(format!("The extension of tool {tool} stopped: {reason}")),
             }
         }
         .boxed_local()
@@ -296,7 +296,7 @@ impl Extensions for HostExtensions {
                 ToolOutcome::Threw(error) => ToolFate::Threw(error.message),
                 ToolOutcome::Unknown => ToolFate::Threw(format!("Tool {} not found", call.name)),
                 ToolOutcome::Ended(reason) => {
-                    ToolFate::Threw(format!("The extension of tool {} ended: {reason}", call.name))
+                    ToolFate::Threw(format!("The extension of tool {} stopped: {reason}", call.name))
                 }
             }
         }

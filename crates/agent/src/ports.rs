@@ -105,7 +105,7 @@ impl SessionPort for AgentControl {
                 None => self.shutdown(),
             },
             SessionOp::ListModels => return Ok(list_models(self.known().as_ref(), params)),
-            other => return Err(unsupported("session", other.as_str(), "this version of PiJS does not do it yet")),
+            other => return Err(unsupported("session", other.as_str(), "this version of PiJS does not support it")),
         }
         Ok(json!({}))
     }

@@ -44,15 +44,15 @@ Examples:
   pi @notes.md @shot.png 'what is missing?'        files come before the first message
   pi 'read package.json' 'which of them is old?'   one after the other
   pi --tools read,grep,find,ls -p 'review src/'    nothing can be changed
-  pi --list-models sonnet                          what there is a key for
+  pi --list-models sonnet                          models that have a key
 
 Keys: --api-key, then auth.json and models.json in ~/.pi/agent (a key, $NAME or !command), then the
 provider's variable (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, ...). Without --model the
-settings count (defaultProvider, defaultModel, defaultThinkingLevel, enabledModels).
+settings apply (defaultProvider, defaultModel, defaultThinkingLevel, enabledModels).
 
 Options that are not listed here are passed to the extensions that registered them.
 Exit codes: 0 done, 1 failed, 2 usage, 3 refused by policy, 130 interrupted.
-Under --mode json the events say how a reply ended, and it ends with 0."
+Under --mode json the events say how a reply ended, and the exit code is 0."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

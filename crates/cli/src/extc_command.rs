@@ -29,8 +29,8 @@ Examples:
   extc init my-extension             writes an extension to start from
   extc check ./my-extension          what works, what is constrained, what is blocked
   extc build ./my-extension -o out   writes out/extension.artifact and out/artifact.json
-  extc build hello.ts                compiles one file, to see that it does
-  extc inspect out                   what an artifact says of itself
+  extc build hello.ts                compiles one file, to check it
+  extc inspect out                   shows the metadata of an artifact
   extc test . tapes/*.tape           runs recorded sessions through the extension, and shows what changed
   pi -e out                          runs what was built: compiled from its sources again, with the grants it asks for
 
@@ -202,7 +202,7 @@ fn cache(off: bool, remarks: &mut Vec<Diagnostic>) -> Option<Cache> {
         }
         Err(error) => {
             let message = format!("no artifact cache: {error}");
-            remarks.push(Diagnostic::new(Code::Cache, message).help("every build compiles again until there is one"));
+            remarks.push(Diagnostic::new(Code::Cache, message).help("every build compiles again until this is fixed"));
             None
         }
     }

@@ -187,7 +187,7 @@ fn answer_about_plugin(
 ) -> Result<()> {
     let Some(key) = key_of(environment, &file.read()?, which) else {
         return Err(UserError::failed(format!("{}: nothing is recorded about it", clean(which)))
-            .help("run it first: its questions are asked by pi rummy run"));
+            .help("run it first: pi rummy run asks for its permissions"));
     };
     let at = file.now();
     file.change(|book| {
@@ -490,7 +490,7 @@ fn judge(gate: &Gate, caller: &Caller, what: &[String]) -> Result<(Decision, Vec
         _ => {
             let known = CAPABILITIES.iter().find(|(name, _)| *name == capability && rest.is_empty());
             let Some((name, _)) = known else {
-                return Err(UserError::usage(format!("{}: no call and no capability", clean(&what.join(" ")))).help(
+                return Err(UserError::usage(format!("{}: neither a call nor a capability", clean(&what.join(" ")))).help(
                     "write: exec git status, read PATH, write PATH, http URL, env NAME, tool NAME, mcp SERVER/TOOL, or a capability",
                 ));
             };

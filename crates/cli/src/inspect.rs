@@ -36,7 +36,7 @@ pub(crate) fn run(environment: &Environment, args: &InspectArgs) -> Result<()> {
                 .map_err(|error| UserError::failed(format!("{} cannot be read: {error}", path.display())))?;
             let found = decisions(&text);
             if found.is_empty() {
-                return Err(UserError::failed(format!("{} holds no decision about a call", path.display()))
+                return Err(UserError::failed(format!("{} contains no decision about a call", path.display()))
                     .help("the ledger of a session is a file below ~/.pi/agent/logs/extensions"));
             }
             found

@@ -98,9 +98,9 @@ fn sentence(file: &Path, found: &std::result::Result<Audit, Broken>) -> String {
                 open => format!("; {open} calls have not ended"),
             };
             let some = |count: u64, words: &str| if count == 0 { String::new() } else { format!("; {count} {words}") };
-            let counted = some(audit.counted, "records of one kind past a rate were counted only");
+            let counted = some(audit.counted, "records beyond a rate limit were only counted");
             let uncounted = some(audit.uncounted, "counts were interrupted");
-            let pruned = some(audit.verified.first, "earlier lines were removed for want of space");
+            let pruned = some(audit.verified.first, "earlier lines were removed to free space");
             let Audit { verified, calls, .. } = audit;
             let counted_as = |count: u64, thing: &str| format!("{count} {thing}{}", if count == 1 { "" } else { "s" });
             let (lines, calls) = (counted_as(verified.lines, "line"), counted_as(*calls, "call"));

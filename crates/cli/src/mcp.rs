@@ -93,7 +93,7 @@ fn remove(environment: &Environment, name: &str, local: bool) -> Result<()> {
         );
     }
     stderr(&clean(&format!(
-        "removed {name} from {}; its answers stay: pi ext grants revoke mcp:{name}",
+        "removed {name} from {}; its grants are kept; revoke them with: pi ext grants revoke mcp:{name}",
         path.display()
     )));
     Ok(())
@@ -250,8 +250,8 @@ fn find(environment: &Environment, name: &str) -> Result<ServerConfig> {
 fn accept(environment: &Environment, name: &str) -> Result<()> {
     let server = find(environment, name)?;
     stderr(&clean(&match mcp::accept_tools(environment, &server)? {
-        true => format!("{name}: the tools that it has at its next start are agreed to"),
-        false => format!("{name}: nothing was known of its tools; those of its next start are agreed to"),
+        true => format!("{name}: the tools of its next start will be accepted"),
+        false => format!("{name}: none of its tools were known; the tools of its next start will be accepted"),
     }));
     Ok(())
 }
@@ -265,14 +265,14 @@ async fn login(environment: &Environment, name: &str) -> Result<()> {
         stderr(&clean(&format!("sign in at {issuer}: open this page in your browser")));
         stderr(&clean(&format!("  {page}")));
         if can_ask {
-            stderr("if the browser cannot come back to this machine, paste the address that it ended at:");
+            stderr("if the browser cannot connect to this machine, paste the address of its last page:");
             read_lines(sender.clone());
         }
     };
     let interface = Interface { prompter, ..Interface::default() };
     mcp_commands::login(environment, &server, mcp_commands::LoginInterface { show: Box::new(show), pasted, interface })
         .await?;
-    stderr(&clean(&format!("signed in to {name}; a session that runs takes it up with: /mcp reconnect {name}")));
+    stderr(&clean(&format!("signed in to {name}; in a running session, type: /mcp reconnect {name}")));
     Ok(())
 }
 
@@ -291,7 +291,7 @@ fn logout(environment: &Environment, name: &str) -> Result<()> {
     let server = find(environment, name)?;
     stderr(&clean(&match mcp_commands::logout(environment, &server)? {
         true => format!("signed out of {name}: its tokens are deleted here"),
-        false => format!("{name}: nobody is signed in"),
+        false => format!("{name}: not signed in"),
     }));
     Ok(())
 }

@@ -354,7 +354,8 @@ pub(crate) async fn update(environment: &Environment, args: &UpdateArgs) -> Resu
     progress.finish();
     let attempts = attempts?;
     if attempts.is_empty() && !args.common.json {
-        let wait = if args.no_wait { "" } else { "; versions younger than three days wait (--no-wait takes them)" };
+        let wait =
+            if args.no_wait { "" } else { "; versions younger than three days are skipped (--no-wait installs them)" };
         stderr(&format!("nothing to update{wait}"));
     }
     let (mut failed, mut documents) = (Failed::default(), Vec::new());

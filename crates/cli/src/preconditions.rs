@@ -27,8 +27,8 @@ pub(crate) fn raise_open_files() {
 /// Fails if the system lacks a required resource.
 pub(crate) fn check() -> Result<()> {
     pijs_durable::entropy(&mut [0; 16]).map_err(|error| {
-        UserError::failed(format!("the system gives no randomness: {error}"))
-            .help("/dev/urandom or the system call getrandom has to work here")
+        UserError::failed(format!("the system provides no randomness: {error}"))
+            .help("make /dev/urandom or the system call getrandom available")
     })?;
     let (release, wait) = mpsc::channel::<()>();
     let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
@@ -52,7 +52,7 @@ pub(crate) fn check() -> Result<()> {
     }
     match refused {
         None => Ok(()),
-        Some(error) => Err(UserError::failed(format!("the system starts no more threads: {error}"))
-            .help("raise the limit of processes (ulimit -u), or end some")),
+        Some(error) => Err(UserError::failed(format!("the system cannot start more threads: {error}"))
+            .help("raise the limit of processes (ulimit -u), or stop some processes")),
     }
 }

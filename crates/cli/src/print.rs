@@ -125,7 +125,7 @@ fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
             .help("read the file yourself and send its text with the command prompt"));
     }
     if args.session.resume && (one || args.mode == Mode::Rpc) {
-        return Err(UserError::usage("--resume needs a terminal to choose at")
+        return Err(UserError::usage("--resume needs a terminal, to choose a session")
             .help("continue the latest session with --continue, or another one with --session FILE|ID"));
     }
     if args.tui_mode.as_ref().is_some_and(|mode| mode != "fullscreen") {

@@ -40,10 +40,10 @@ pub(crate) async fn piped(environment: &Environment, args: &RunArgs) -> Result<P
         let mut piped = Vec::new();
         std::io::stdin().lock().take(LONGEST_PROMPT + 1).read_to_end(&mut piped).map(|_| piped)
     });
-    let failed = |error: std::io::Error| UserError::failed(format!("the standard input cannot be read: {error}"));
+    let failed = |error: std::io::Error| UserError::failed(format!("standard input cannot be read: {error}"));
     let piped = read.await.map_err(|error| failed(error.into()))?.map_err(failed)?;
     if piped.len() as u64 > LONGEST_PROMPT {
-        return Err(UserError::failed("the standard input is longer than a prompt may be").help("name a file instead"));
+        return Err(UserError::failed("standard input is too long for a prompt").help("name a file instead"));
     }
     let prompts = typed(environment, args, String::from_utf8_lossy(&piped).trim().to_owned())?;
     if prompts.prompts.is_empty() && !args.print {

@@ -209,7 +209,7 @@ impl RunClient for AtTerminal {
                 }
                 _ => proposal.body.clone(),
             };
-            let asks = if is_question { "answer; Enter is none: " } else { "accept? y or n; Enter is no: " };
+            let asks = if is_question { "answer, or Enter for none: " } else { "accept? y or n; Enter is no: " };
             let question =
                 format!("\n== {} ({})\n{}\n== {asks}", proposal.action, proposal.alias, indented(&clean(&shown)));
             // A line that was typed ahead must not grant anything, but is accepted as an answer to the model.
@@ -334,9 +334,7 @@ fn init(environment: &Environment) -> Result<()> {
     let folder = project_plugins(environment).join("hello");
     let file = folder.join("hello.js");
     if file.exists() {
-        return Err(
-            UserError::usage(format!("{} is there already", file.display())).help("edit it, or remove it first")
-        );
+        return Err(UserError::usage(format!("{} already exists", file.display())).help("edit it, or remove it first"));
     }
     let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&file, EXAMPLE));
     written.map_err(|error| UserError::failed(format!("{}: {error}", file.display())))?;
@@ -375,7 +373,7 @@ async fn plugins(environment: &Environment, common: CommonArgs, as_json: bool) -
 fn read(environment: &Environment, run: Option<&str>) -> Result<(EntryConnector, i64)> {
     let file = database(environment);
     if !file.is_file() {
-        return Err(UserError::failed("no run has been made in this folder").help("make one: pi rummy run 'PROMPT'"));
+        return Err(UserError::failed("there are no runs in this folder").help("start one: pi rummy run 'PROMPT'"));
     }
     let entries = open_store(environment, "2.x", false, &Ambient::system()).map_err(failed)?;
     let found = entries.with(|store| match run {
@@ -384,7 +382,7 @@ fn read(environment: &Environment, run: Option<&str>) -> Result<(EntryConnector,
     });
     let missing = || match run {
         Some(alias) => UserError::failed(format!("there is no run {}", clean(alias))),
-        None => UserError::failed("there is no run of this folder yet").help("begin one with: pi rummy run PROMPT"),
+        None => UserError::failed("there are no runs in this folder").help("start one: pi rummy run 'PROMPT'"),
     };
     Ok((entries, found.map_err(failed)?.ok_or_else(missing)?))
 }

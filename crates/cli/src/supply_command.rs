@@ -18,7 +18,7 @@ const LICENCE_FILES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "NOTICE"];
 pub(crate) async fn print(environment: &Environment, licences: Option<&Path>) -> Result<()> {
     let compiler = Compiler::new(environment);
     let Some(cache) = compiler.cache() else {
-        return Err(UserError::failed("there is no cache to put it in").help("set XDG_CACHE_HOME to a folder of yours"));
+        return Err(UserError::failed("there is no cache folder").help("set XDG_CACHE_HOME to a folder that you own"));
     };
     compiler.host_modules()?;
     let supplier = Supplier::new(environment, Some(cache)).offline(pi_texts::is_offline(environment));

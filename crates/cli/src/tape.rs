@@ -132,7 +132,7 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
             let (_, ticks) =
                 pijs_tape::trim(open(&path)?, &kept, written.file()).map_err(|error| unreadable(&path, &error))?;
             if ticks == 0 {
-                return Err(UserError::failed("nothing of the tape is left")
+                return Err(UserError::failed("the new tape would be empty")
                     .help("`pi tape info` lists its extensions and counts its turns"));
             }
             written.finish().await
@@ -214,7 +214,7 @@ impl<'a> Written<'a> {
         let played = Replay::new(open(file.path())?, &stage, options).and_then(Replay::run);
         let played = played.map_err(|error| unplayable(&out, &error))?;
         if let Some(divergence) = &played.divergence {
-            return Err(UserError::failed(clean(&format!("the new tape would not replay equal\n{divergence}"))).help(
+            return Err(UserError::failed(clean(&format!("the replay of the new tape would differ\n{divergence}"))).help(
                 "what an extension computes from a secret, or another build of pi, cannot be kept: record a session without it",
             ));
         }
@@ -321,7 +321,7 @@ pub(crate) async fn run_schedule(environment: &Environment, args: &DriveArgs, sc
     let case = Case::of(open(path)?, &stage).map_err(|error| untested(path, &error))?;
     case.replay(schedule).map_err(|message| {
         UserError::failed(clean(&format!("{} under {schedule}\n{message}", args.scenario.display())))
-            .help("mend the extension and run it again with --against EXTENSION")
+            .help("fix the extension and run it again with --against EXTENSION")
     })?;
     stdout(&clean(&format!("{} under {schedule}: nothing fails", args.scenario.display())));
     Ok(())
@@ -332,7 +332,7 @@ async fn agent_loop(path: &Path) -> Result<Option<AgentOutcome>> {
     let mut tape = open(path)?;
     let records = pijs_tape::agent_records(&mut tape).map_err(|error| unreadable(path, &error))?;
     let unread = |error: String| {
-        UserError::failed(format!("{}: the agent of the tape cannot be made: {}", path.display(), clean(&error)))
+        UserError::failed(format!("{}: the agent of the tape cannot be created: {}", path.display(), clean(&error)))
             .help("record the session again")
     };
     LocalSet::new().run_until(replay_agent(records, tape.is_complete())).await.map_err(unread)

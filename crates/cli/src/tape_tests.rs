@@ -204,7 +204,7 @@ async fn one(environment: &Environment, args: &TestArgs, entry: &Path, tape: &Pa
     let file = pijs_tape::rerecord(open(path)?, &stage, file).map_err(|error| unplayable(path, &error))?;
     let again = Replay::new(open(file.path())?, &stage, ReplayOptions::default()).and_then(Replay::run);
     if let Some(divergence) = again.map_err(|error| unplayable(path, &error))?.divergence {
-        return Err(unwritten(format!("what the extension does now is not the same twice: {divergence}")));
+        return Err(unwritten(format!("two runs of the extension differ: {divergence}")));
     }
     file.persist(path).map_err(|error| unwritten(error.to_string()))?;
     Ok((Status::Accepted, changes, None))

@@ -74,7 +74,7 @@ impl Terminal {
             if asked.elapsed() >= DEAD_TIME || !guard!(PromptDeadTime) {
                 return Some(line.to_lowercase());
             }
-            shown = "that was typed before the question; once more: ".to_owned();
+            shown = "that line was typed before the prompt appeared; answer again: ".to_owned();
         }
         None
     }

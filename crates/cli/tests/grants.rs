@@ -182,7 +182,7 @@ fn mistakes_are_named() {
     }
     world.pi(&["ext", "grants", "allow", "./nowhere", "exec"]).failed(1, &["nowhere"]);
     world.pi(&["ext", "grants", "revoke", "mine"]).failed(1, &["no answers are recorded"]);
-    world.pi(&["ext", "explain", "./mine", "dance"]).failed(2, &["no call and no capability"]);
+    world.pi(&["ext", "explain", "./mine", "dance"]).failed(2, &["neither a call nor a capability"]);
     world.write("home/.pi/agent/pijs/grants.json", "{\"version\": 7, \"packages\": {}}");
     world.pi(&["ext", "grants"]).failed(1, &["grants.json", "version 7", ".bak"]);
 }
@@ -197,7 +197,11 @@ fn yes_to_an_installed_package_grants_what_is_missing_and_no_more_than_that() {
         "{}",
         first.stderr
     );
-    assert!(first.stderr.trim_end().ends_with("works without what it was not granted"), "{}", first.stderr);
+    assert!(
+        first.stderr.trim_end().ends_with("works without the permissions that it was not granted"),
+        "{}",
+        first.stderr
+    );
     assert_eq!(ran(&start(&world, &[])), "non_interactive");
     world.pi(&["ext", "grants", "deny", "mine", "http"]).succeeded();
     let again = world.pi(&["install", "--yes", "./mine"]);

@@ -174,7 +174,7 @@ fn errors_of_a_command_are_its_response() {
     assert!(parse["error"].as_str().expect("a text").starts_with("Failed to parse command: "), "{parse}");
     for (command, words) in [
         (json!({"type": "no_such_thing"}), "Unknown command: no_such_thing"),
-        (json!({"type": "prompt"}), "message must be a text"),
+        (json!({"type": "prompt"}), "message must be a string"),
         (json!({"type": "get_entries", "since": "nothing"}), "Entry not found: nothing"),
         (json!({"type": "set_session_name", "name": "  "}), "Session name cannot be empty"),
         (json!({"type": "steer", "message": "/ask"}), "cannot be queued"),
@@ -259,9 +259,9 @@ fn model_queues_and_shell_are_changed_as_the_document_says() {
         (json!({"type": "set_steering_mode", "mode": "some"}), "there is no mode \"some\""),
         (json!({"type": "compact"}), "Nothing to compact"),
         (json!({"type": "fork", "entryId": "none"}), "Invalid entry ID for forking"),
-        (json!({"type": "switch_session", "sessionPath": 1}), "sessionPath must be a text"),
+        (json!({"type": "switch_session", "sessionPath": 1}), "sessionPath must be a string"),
         (json!({"type": "export_html"}), "Cannot export in-memory session to HTML"),
-        (json!({"type": "bash"}), "command must be a text"),
+        (json!({"type": "bash"}), "command must be a string"),
     ] {
         let response = client.call(command.clone());
         assert_eq!(response["success"], false, "{command}: {response}");

@@ -244,7 +244,7 @@ fn files_that_are_no_sessions_do_not_keep_the_others_from_being_read() {
     let said = &stats.succeeded().stdout;
     assert!(said.contains(&format!("2 sessions, 0 replies: 2 stopped, 0 reminders, {} tokens", u64::MAX)), "{said}");
     assert!(!said.contains('\u{1b}'), "{said}");
-    assert!(stats.stderr.contains("1 line left out, being no JSON"), "{}", stats.stderr);
+    assert!(stats.stderr.contains("1 line skipped: not JSON"), "{}", stats.stderr);
 }
 
 #[test]

@@ -484,7 +484,7 @@ fn a_small_tape_without_secrets_is_made_of_a_long_one() {
     world.pi(&["tape", "trim", name, "-o", "early.tape"]).failed(1, &["early.tape cannot be written"]);
     world
         .pi(&["tape", "trim", name, "-o", "x.tape", "--extension", "absent"])
-        .failed(1, &["nothing of the tape is left"]);
+        .failed(1, &["the new tape would be empty"]);
 
     let (_, positions) = record_positions(&world);
     let before = info(&world, &positions);

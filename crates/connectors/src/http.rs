@@ -193,7 +193,9 @@ impl Hop {
             (None, None) => Body::None,
             (Some(body), None) => Body::Whole(body.to_vec()),
             (None, Some(id)) => Body::Pieces(uploads.begin(request.caller.extension(), id)?),
-            (Some(_), Some(_)) => return Err(HostcallError::invalid("schema", "http: `body` beside `upload`")),
+            (Some(_), Some(_)) => {
+                return Err(HostcallError::invalid("schema", "http: `body` and `upload` exclude each other"));
+            }
         };
         Ok(Self { url, method, headers: headers(pairs)?, body })
     }
@@ -236,7 +238,7 @@ pub(crate) fn headers(HeaderPairs(pairs): &HeaderPairs) -> Result<HeaderMap, Hos
             continue;
         }
         if FORBIDDEN.contains(&&*lower) || lower.starts_with("proxy-") {
-            return Err(HostcallError::invalid("schema", format!("http: the header {name:?} belongs to the host")));
+            return Err(HostcallError::invalid("schema", format!("http: only the host sets the header {name:?}")));
         }
         let bad = || {
             HostcallError::invalid("schema", format!("http: the name or the value of the header {name:?} is invalid"))
@@ -546,7 +548,7 @@ impl IncomingBody<'_> {
     }
 
     fn too_large(&self) -> HostcallError {
-        io("EFBIG", &format!("the response of {} is over {} bytes", self.url, self.inner.options.body_bytes))
+        io("EFBIG", &format!("the response of {} has more than {} bytes", self.url, self.inner.options.body_bytes))
     }
 
     fn decode_error(&self, failure: coding::DecodeError) -> HostcallError {

@@ -79,7 +79,7 @@ impl Connector for LogConnector {
             other => {
                 return Err(HostcallError::invalid(
                     "schema",
-                    format!("log: {other:?} is none of debug, info, warn, error"),
+                    format!("log: {other:?} is not one of debug, info, warn, error"),
                 ));
             }
         };

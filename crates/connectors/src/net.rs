@@ -181,7 +181,7 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
                 }
                 None => None,
             });
-            let waiting = waiting.ok_or_else(|| io("EBADF", "accept", "no such connection waits to be accepted"))?;
+            let waiting = waiting.ok_or_else(|| io("EBADF", "accept", "there is no such connection to accept"))?;
             let (reader, about, _permit) = waiting;
             let _lease = Lease { table, key, _permit };
             receive(reader, about, None, &sink).await
@@ -199,7 +199,7 @@ async fn run(table: Arc<Table>, dialer: Dialer, request: Request, sink: ChunkSin
                 Some(SocketEntry::Listening { close, .. }) => Some(Arc::clone(close)),
                 _ => None,
             });
-            close.ok_or_else(|| io("EBADF", "close", "no such server listens"))?.notify_one();
+            close.ok_or_else(|| io("EBADF", "close", "there is no such server"))?.notify_one();
             Ok(Output::empty())
         }
         NetCall::Write { socket, data } => {

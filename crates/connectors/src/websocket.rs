@@ -302,7 +302,7 @@ fn convert_error(error: &Error) -> HostcallError {
         Error::Http(response) => HostcallError::io(
             "EPROTO",
             "connect",
-            format!("websocket: the server answered {} and not with a connection", response.status()),
+            format!("websocket: the server answered {} instead of opening a connection", response.status()),
         ),
         error => HostcallError::io("EPROTO", "connect", format!("websocket: {error}")),
     }

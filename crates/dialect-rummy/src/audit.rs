@@ -36,7 +36,7 @@ pub struct AuditLine {
 
 /// The error of an audit that refuses a line.
 #[derive(Debug, thiserror::Error)]
-#[error("audit: the line of {verb} was not kept, so it was not done: {reason}")]
+#[error("audit: the line of {verb} was not recorded, so the verb was not performed: {reason}")]
 pub struct AuditRefusal {
     /// The verb.
     pub verb: &'static str,

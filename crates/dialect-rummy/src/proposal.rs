@@ -107,7 +107,9 @@ impl Store {
         let path = text::normalize_path(path);
         let entry = self.entry(run_id, &path)?.filter(|entry| entry.state == State::Proposed);
         let Some(entry) = entry else {
-            return Err(StoreError::invalid(format!("{path}: is not proposed: list the open ones with getUnresolved")));
+            return Err(StoreError::invalid(format!(
+                "{path}: is not proposed: list the open proposals with getUnresolved"
+            )));
         };
         let attributes: Map<String, Value> = serde_json::from_str(&entry.attributes).unwrap_or_default();
         let resolution = Resolution { run_id, path, action, output, attributes, entry };

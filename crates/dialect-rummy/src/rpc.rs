@@ -45,7 +45,7 @@ impl Incoming {
         let id = message.get("id").cloned();
         let of_error = id.clone().unwrap_or_default();
         if message.get("jsonrpc") != Some(&"2.0".into()) {
-            return Err(refuse(&of_error, "jsonrpc: has to be \"2.0\""));
+            return Err(refuse(&of_error, "jsonrpc: must be \"2.0\""));
         }
         let Some(method) = message.get("method").and_then(Value::as_str) else {
             return Err(refuse(&of_error, "method: is required: call discover for the list"));
@@ -53,7 +53,7 @@ impl Incoming {
         let params = match message.get("params") {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(params)) => params.clone(),
-            Some(_) => return Err(refuse(&of_error, "params: has to be an object")),
+            Some(_) => return Err(refuse(&of_error, "params: must be an object")),
         };
         Ok(Self { id, method: method.to_owned(), params })
     }

@@ -61,8 +61,8 @@ impl Store {
         let path = format!("{}_{channel}", ends(path).1);
         let state = self.entry(run_id, &path)?.map(|entry| entry.state);
         if state != Some(State::Streaming) {
-            let what = state.map_or("there is none".to_owned(), |state| format!("it is {state}"));
-            return Err(StoreError::invalid(format!("stream: channel {path} takes no chunks: {what}")));
+            let what = state.map_or("it does not exist".to_owned(), |state| format!("it is {state}"));
+            return Err(StoreError::invalid(format!("stream: channel {path} accepts no chunks: {what}")));
         }
         self.set(&Set::new(run_id, &path).body(chunk).appending(), self.writer_of(&path))
     }

@@ -58,7 +58,7 @@ impl Appender {
                 return Err(not_a_file(path, stat.kind));
             }
             if stat.links > 1 || crate::private::is_foreign(&stat) {
-                let message = format!("{} belongs to another user or has another name too", path.display());
+                let message = format!("{} belongs to another user or has a second hard link", path.display());
                 return Err(io::Error::new(ErrorKind::PermissionDenied, message));
             }
         }

@@ -98,7 +98,7 @@ fn link_error(folder: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> io::
 }
 
 fn outside(path: &Path) -> io::Error {
-    io::Error::new(ErrorKind::InvalidInput, format!("{} is not below the folder that this is for", path.display()))
+    io::Error::new(ErrorKind::InvalidInput, format!("{} is outside of the allowed folders", path.display()))
 }
 
 fn kind(stat: &fs::Stat) -> Kind {

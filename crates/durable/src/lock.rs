@@ -107,7 +107,7 @@ pub(crate) fn try_lock(file: &dyn VfsFile) -> io::Result<bool> {
     use rustix::io::Errno;
     file.try_lock().map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS) => {
-            io::Error::new(ErrorKind::Unsupported, format!("its file system has no locks ({error})"))
+            io::Error::new(ErrorKind::Unsupported, format!("its file system does not support locks ({error})"))
         }
         _ => error,
     })

@@ -66,7 +66,7 @@ impl LinkInTheWay {
 
 impl fmt::Display for LinkInTheWay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is a symbolic link, and none is followed here", self.path.display())
+        write!(f, "{} is a symbolic link, which is not followed here", self.path.display())
     }
 }
 

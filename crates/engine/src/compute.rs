@@ -53,7 +53,7 @@ fn digest_function<'js>(call: &NativeCall<'_, 'js>, hasher: Hasher) -> Result<Va
         let ctx = call.ctx();
         let mut state = state.borrow_mut();
         let Some(hasher) = state.as_mut() else {
-            return Err(Exception::throw_type(ctx, "digest: finished already"));
+            return Err(Exception::throw_type(ctx, "digest: already finished"));
         };
         if call.flag(0) {
             return digest_function(call, hasher.clone());

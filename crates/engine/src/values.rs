@@ -55,7 +55,7 @@ impl Unfit {
         match self {
             Self::Thrown(_) => None,
             Self::LoneSurrogate => {
-                Some("a string holds half a surrogate pair, which is not valid Unicode; use toWellFormed() first")
+                Some("a string contains half a surrogate pair, which is not valid Unicode; use toWellFormed() first")
             }
             Self::TooDeep => Some("a value is cyclic or nested more than 120 levels deep"),
             Self::TooLarge => Some("a value has more than a million members or 128 MB; send it in pieces"),

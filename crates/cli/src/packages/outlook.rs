@@ -51,7 +51,7 @@ impl Outlook {
             without.push(format!("{more} more parts (pi ext show)"));
         }
         if lacks_grants {
-            without.push("what it was not granted".to_owned());
+            without.push("the permissions that it was not granted".to_owned());
         }
         if without.is_empty() { Self::Works } else { Self::WorksWithout(without) }
     }
@@ -63,7 +63,7 @@ fn part(finding: &Finding, depends: &dyn Fn(&str, &str) -> bool) -> Option<Strin
     if finding.code == UNRESOLVED {
         let name = package_of(finding.message.split('`').nth(1)?)?;
         return match library {
-            None => Some(format!("`{name}` (not there)")),
+            None => Some(format!("`{name}` (missing)")),
             // A library may probe for packages that are not its dependencies.
             Some(library) if depends(library, name) => Some(format!("`{name}` (left out), which `{library}` uses")),
             Some(_) => None,
@@ -150,7 +150,7 @@ mod tests {
     fn one_line_says_what_a_package_is_going_to_do() {
         let absent = |file| finding(UNRESOLVED, Verdict::Warning, file, "`leaf` is not installed: no such package");
         assert_eq!(outlook_of(&[], false), "works");
-        assert_eq!(outlook_of(&[], true), "works without what it was not granted");
+        assert_eq!(outlook_of(&[], true), "works without the permissions that it was not granted");
         for code in [UNRESOLVED, "BD_API", "BD_DEFAULT_EXPORT"] {
             let ends = Finding { ends_load: true, ..finding(code, Verdict::Blocked, "a.ts", "`leaf` is none") };
             assert_eq!(outlook_of(&[ends], true), "will not work: `leaf` is none (a.ts:3)");
@@ -177,7 +177,7 @@ mod tests {
         let dynamic = finding("BD_DYNAMIC_IMPORT", Verdict::Warning, "a.ts", "computed");
         assert_eq!(
             outlook_of(&[absent("a.ts"), native.clone(), native, dynamic], false),
-            "works without `leaf` (not there) and native code"
+            "works without `leaf` (missing) and native code"
         );
         assert_eq!(
             Outlook::new(&[], false, false, &|_, _| false).to_string(),

@@ -12,7 +12,7 @@ impl Commands {
     /// Executes a command; returns `None` if it is not implemented in this module.
     pub(super) async fn change(&self, kind: &str, record: &Value) -> Option<CommandResult> {
         let agent = &self.session.agent;
-        let text = |key: &str| record[key].as_str().ok_or_else(|| format!("{kind}: {key} must be a text"));
+        let text = |key: &str| record[key].as_str().ok_or_else(|| format!("{kind}: {key} must be a string"));
         let switch = |key: &str| record[key].as_bool().ok_or_else(|| format!("{kind}: {key} must be true or false"));
         let nothing = |result: Result<(), String>| result.map(|()| None);
         Some(match kind {
@@ -103,7 +103,7 @@ impl Commands {
 
     /// Runs a shell command of the client; events with the output precede the response.
     pub(super) async fn bash(&self, id: Option<&Value>, record: &Value) -> CommandResult {
-        let command = record["command"].as_str().ok_or("bash: command must be a text")?;
+        let command = record["command"].as_str().ok_or("bash: command must be a string")?;
         let exclude = record["excludeFromContext"].as_bool();
         let cancel = CancellationToken::new();
         self.shells.borrow_mut().push(cancel.clone());

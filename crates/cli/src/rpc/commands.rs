@@ -50,7 +50,7 @@ impl Commands {
 
     async fn answer(&self, kind: &str, record: &Value) -> CommandResult {
         let control = self.control();
-        let text = |key: &str| record[key].as_str().ok_or_else(|| format!("{kind}: {key} must be a text"));
+        let text = |key: &str| record[key].as_str().ok_or_else(|| format!("{kind}: {key} must be a string"));
         match kind {
             "steer" | "follow_up" => {
                 let how = if kind == "steer" { DeliverAs::Steer } else { DeliverAs::FollowUp };
@@ -114,7 +114,7 @@ impl Commands {
     async fn prompt(&self, id: Option<&Value>, record: &Value) {
         let respond = |outcome: CommandResult| self.wire.respond(id, "prompt", outcome);
         let Some(text) = record["message"].as_str() else {
-            return respond(Err("prompt: message must be a text".to_owned()));
+            return respond(Err("prompt: message must be a string".to_owned()));
         };
         let deliver_as = match record["streamingBehavior"].as_str() {
             None | Some("") => None,

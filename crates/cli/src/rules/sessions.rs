@@ -391,7 +391,7 @@ pub(crate) fn stats(environment: &Environment, args: &StatsArgs) -> Result<()> {
         }
     }
     if ledger.rules.values().map(|counts| counts.tokens_burned).sum::<u64>() > ledger.tokens_burned {
-        say("(the tokens of a reply that several rules stopped stand with each of them)");
+        say("(the tokens of a reply that several rules stopped are counted for each of them)");
     }
     say(&format!(
         "{}, {}: {} stopped, {}, {} thrown away",
@@ -444,8 +444,8 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
         Outcome::Fired { interrupts: true, .. } => "fires, and stops the reply".to_owned(),
         Outcome::Fired { degraded: Some(reason), .. } => format!("fires, and only reminds: {reason}"),
         Outcome::Fired { .. } => "fires, and reminds".to_owned(),
-        Outcome::OutOfScope => "has no effect: its scope does not have this stream".to_owned(),
-        Outcome::PathUnknown => "has no effect: the call named no path".to_owned(),
+        Outcome::OutOfScope => "has no effect: its scope does not include this stream".to_owned(),
+        Outcome::PathUnknown => "has no effect: the call has no path".to_owned(),
         Outcome::PathMismatch { paths } => printable(&format!("has no effect: no glob matches {}", paths.join(", "))),
         Outcome::Repeat(blocked) => format!("has no effect: {}", why_blocked(blocked)),
         Outcome::AlreadyFired => "has no effect a second time in the same reply".to_owned(),
@@ -456,9 +456,9 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
 fn why_blocked(blocked: &Blocked) -> String {
     match blocked {
         Blocked::Once { turn } => format!("it fires once in a session, and fired at reply {}", turn + 1),
-        Blocked::Gap { turns_left } => format!("{turns_left} more turns have to end since it fired"),
-        Blocked::Cooldown { ms_left } => format!("{} more seconds have to pass since it fired", ms_left.div_ceil(1000)),
-        Blocked::MaxFirings { limit } => format!("it fired {limit} times, as often as it may in a session"),
+        Blocked::Gap { turns_left } => format!("it may fire again after {turns_left} more turns"),
+        Blocked::Cooldown { ms_left } => format!("it may fire again after {} more seconds", ms_left.div_ceil(1000)),
+        Blocked::MaxFirings { limit } => format!("it fired {limit} times, its limit for a session"),
     }
 }
 
@@ -525,7 +525,7 @@ fn read(file: &Path) -> Result<Vec<Line>> {
     }
     if bad > 0 {
         let lines = counted(bad, "line");
-        stderr(&printable(&format!("warning: {}: {lines} left out, being no JSON", file.display())));
+        stderr(&printable(&format!("warning: {}: {lines} skipped: not JSON", file.display())));
     }
     Ok(lines)
 }

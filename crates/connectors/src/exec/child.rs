@@ -271,7 +271,7 @@ mod supervised {
                     Ok(Some(SupervisorMessage::Failed(code))) => io::Error::from_raw_os_error(code),
                     Err(error) if error.raw_os_error().is_some() => error,
                     _ => io::Error::other(format!(
-                        "{} is no supervisor of programs; its `main` must begin with pijs_connectors::exec::supervisor::enter()",
+                        "{} is not a supervisor of programs; its `main` must begin with pijs_connectors::exec::supervisor::enter()",
                         supervisor.display()
                     )),
                 });

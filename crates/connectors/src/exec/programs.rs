@@ -63,13 +63,10 @@ impl Programs {
         own.orphaned.retain(|tree| !tree.is_over());
         let count = own.spawned.len() + own.orphaned.len();
         if count >= MAX_PROGRAMS {
-            return Err(HostcallError::denied(
-                "quota",
-                format!("exec: {count} programs are under way; end some first"),
-            )
-            .with("quota", "programs")
-            .with("limit", MAX_PROGRAMS)
-            .retryable());
+            return Err(HostcallError::denied("quota", format!("exec: {count} programs are running; stop some first"))
+                .with("quota", "programs")
+                .with("limit", MAX_PROGRAMS)
+                .retryable());
         }
         Ok(())
     }

@@ -53,10 +53,13 @@ impl Uploads {
         let key = (extension.clone(), id.to_owned());
         let mut in_progress = lock(&self.in_progress);
         if in_progress.contains_key(&key) {
-            return Err(HostcallError::invalid("duplicate_id", format!("http: an upload {id:?} is under way")));
+            return Err(HostcallError::invalid(
+                "duplicate_id",
+                format!("http: the upload {id:?} is already in progress"),
+            ));
         }
         if in_progress.keys().filter(|(of, _)| of == extension).count() >= MAX_UPLOADS {
-            return Err(HostcallError::denied("quota", format!("http: {MAX_UPLOADS} uploads are under way"))
+            return Err(HostcallError::denied("quota", format!("http: {MAX_UPLOADS} uploads are in progress"))
                 .with("quota", "uploads")
                 .with("limit", MAX_UPLOADS)
                 .retryable());

@@ -192,7 +192,7 @@ impl RequestFilter {
             None => {
                 latin = self.pending.iter().copied().map(char::from).collect::<String>();
                 if !has_no_controls(&latin) {
-                    return Err("a head holds control characters".to_owned());
+                    return Err("a head contains control characters".to_owned());
                 }
                 &latin
             }
@@ -342,7 +342,7 @@ fn chunk_size(line: &[u8]) -> Result<u64, String> {
 fn check_trailers(pending: &[u8]) -> Result<(), String> {
     let text: String = pending.iter().copied().map(char::from).collect();
     if !has_no_controls(&text) {
-        return Err("trailers hold control characters".to_owned());
+        return Err("trailers contain control characters".to_owned());
     }
     for line in text.trim_end_matches("\r\n").split("\r\n").filter(|line| !line.is_empty()) {
         let (name, _) = field(line)?;

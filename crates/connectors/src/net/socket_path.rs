@@ -40,7 +40,8 @@ impl SocketPath {
         let denied = |reason: Reason| reason.refusal("net", "write", path);
         let missing = |error: io::Error| failed(&error, "connect").with("path", path);
         request.permit.path(access, &named).map_err(denied)?;
-        let name = named.file_name().ok_or_else(|| HostcallError::invalid("path", "net: the path names no socket"))?;
+        let name =
+            named.file_name().ok_or_else(|| HostcallError::invalid("path", "net: the path does not name a socket"))?;
         let folder = std::fs::canonicalize(named.parent().unwrap_or(&named)).map_err(missing)?;
         let mut real = folder.join(name);
         // A link at the end is resolved, so that the permit is checked for its target as well.

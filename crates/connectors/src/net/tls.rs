@@ -33,7 +33,7 @@ impl TlsSettings {
         let TlsOptions { ca, alpn, servername } = tls;
         let named = servername.as_deref().unwrap_or(host).trim_end_matches('.').to_ascii_lowercase();
         if named != host {
-            let problem = format!("net: tls.servername is {named:?}, and the connection was decided for {host:?}");
+            let problem = format!("net: tls.servername is {named:?}, but the connection was allowed for {host:?}");
             return Err(HostcallError::invalid("schema", problem));
         }
         Ok(Self { ca: ca.clone(), alpn: alpn.clone() })
@@ -51,7 +51,7 @@ impl TlsSettings {
             for text in &self.ca {
                 for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
                     let wrong =
-                        || HostcallError::invalid("schema", "net: tls.ca contains something that is no certificate");
+                        || HostcallError::invalid("schema", "net: tls.ca contains something that is not a certificate");
                     roots.add(certificate.map_err(|_| wrong())?).map_err(|_| wrong())?;
                 }
             }

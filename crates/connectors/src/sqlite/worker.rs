@@ -61,7 +61,9 @@ impl DatabaseWorker {
         };
         let stack = if guard!(SqliteStack) { STACK } else { 2 << 20 };
         let spawned = std::thread::Builder::new().name("sqlite".to_owned()).stack_size(stack).spawn(work);
-        spawned.map_err(|error| HostcallError::io("EAGAIN", "sqlite", format!("sqlite: no thread: {error}")))?;
+        spawned.map_err(|error| {
+            HostcallError::io("EAGAIN", "sqlite", format!("sqlite: cannot start a thread: {error}"))
+        })?;
         opened.recv().map_err(|_| broken())??;
         Ok(Self { jobs, life, kept })
     }

@@ -34,10 +34,11 @@ impl XPath {
             return limit(format!("an XPath of {} bytes: at most {MAX_EXPRESSION} are allowed", expression.len()));
         }
         if nesting(expression) > MAX_NESTED {
-            return limit(format!("an XPath with more than {MAX_NESTED} brackets or signs within each other"));
+            return limit(format!("an XPath with more than {MAX_NESTED} nested brackets or minus signs"));
         }
-        let syntax =
-            |error| PatternError::new(PatternErrorKind::Syntax, format!("`{expression}` is no XPath: {error}"));
+        let syntax = |error| {
+            PatternError::new(PatternErrorKind::Syntax, format!("`{expression}` is not a valid XPath: {error}"))
+        };
         xpath_eval::parse(expression).map(Self).map_err(syntax)
     }
 

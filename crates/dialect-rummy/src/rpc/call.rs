@@ -421,7 +421,7 @@ impl InProject<'_> {
                 return Err(StoreError::invalid("set run://: attributes.model is required for a new run"));
             };
             if is_fork && existing.is_none() {
-                return Err(StoreError::invalid(format!("run not found: {named}: fork a run that is there")));
+                return Err(StoreError::invalid(format!("run not found: {named}: fork an existing run")));
             }
             return self.start(if is_fork { String::new() } else { named }, &model, set.body, &attributes, existing);
         };
