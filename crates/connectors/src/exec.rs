@@ -423,7 +423,7 @@ impl ExecState {
         let (pid, program) = self.programs.find(request, pid)?;
         let output = program.output.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (stdout, stderr, ended) = output.ok_or_else(|| {
-            HostcallError::invalid("schema", format!("exec.wait: the program {pid} is being waited for already"))
+            HostcallError::invalid("schema", format!("exec.wait: another call already waits for the program {pid}"))
         })?;
         let extension = request.caller.extension().clone();
         // The guard removes the program from the table on every return path.

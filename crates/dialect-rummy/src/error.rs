@@ -30,7 +30,7 @@ pub enum StoreError {
         ceiling: Writer,
     },
     /// A plugin ran a statement that is reserved for the host.
-    #[error("403: db.{0} is the host's: change runs through entries, such as set run://ALIAS")]
+    #[error("403: db.{0} is reserved for the host: change runs through entries, such as set run://ALIAS")]
     Statement(String),
     /// The body of an entry would be too large.
     #[error(

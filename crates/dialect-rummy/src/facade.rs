@@ -382,7 +382,7 @@ impl Store {
 
 fn unknown_visibility(store: &Store, word: &str) -> StoreError {
     let words = store.options().profile.visibilities.join(", ");
-    StoreError::invalid(format!("visibility: `{word}` is none: use one of {words}"))
+    StoreError::invalid(format!("visibility: unknown value `{word}`: use one of {words}"))
 }
 
 fn string(object: &Map<String, Value>, name: &str) -> Option<String> {
@@ -446,12 +446,12 @@ impl<'a> Args<'a> {
     }
 
     fn integer(&self, place: usize) -> Result<i64, StoreError> {
-        let what = || StoreError::invalid(format!("{}: argument {} has to be an integer", self.method, place + 1));
+        let what = || StoreError::invalid(format!("{}: argument {} must be an integer", self.method, place + 1));
         self.optional_integer(place).ok_or_else(what)
     }
 
     fn string(&self, place: usize) -> Result<String, StoreError> {
-        let what = || StoreError::invalid(format!("{}: argument {} has to be a string", self.method, place + 1));
+        let what = || StoreError::invalid(format!("{}: argument {} must be a string", self.method, place + 1));
         self.value(place).as_str().map(str::to_owned).ok_or_else(what)
     }
 }

@@ -243,7 +243,7 @@ impl Store {
     /// Records the update of a turn under `update://`, and returns the new path. Ignores the path in `update`.
     pub fn update(&mut self, update: &Set, status: i64, writer: Writer) -> Result<String, StoreError> {
         let Some(body) = &update.body else {
-            return Err(StoreError::invalid("update: body is required: pass the text of the signal"));
+            return Err(StoreError::invalid("update: body is required: pass the text of the update"));
         };
         required("update", update.run_id, &[])?;
         self.perform("update", update.run_id, update.turn, "update://", writer, |store, work| {
