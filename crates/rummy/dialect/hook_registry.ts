@@ -1,8 +1,8 @@
 /**
- * Subscribers of hooks, in ascending priority; those of one priority in the order they came.
+ * Subscribers of hooks, in ascending priority; subscribers of equal priority in the order of subscription.
  *
- * A subscriber that throws is isolated: the fault is kept for the driver, the next one runs, and a filter's value stays as it
- * was. A faithful registry lets the error through instead, as rummy does: then an emit ends at the first one that throws.
+ * A subscriber that throws is isolated: the fault is kept for the driver, the next subscriber runs, and a filter's value is
+ * unchanged. A faithful registry passes the error on instead, like rummy: then an emit ends at the first subscriber that throws.
  */
 
 export type Callback = (...args: any[]) => any;
@@ -13,7 +13,7 @@ interface Subscriber {
   plugin: string;
 }
 
-/** Priorities that one delivery calls, both ends included; without an end there is no bound. */
+/** Range of priorities that one delivery calls, including both ends; a missing end means no bound. */
 export interface Band {
   from?: number | null;
   to?: number | null;
@@ -21,10 +21,10 @@ export interface Band {
 
 const isIn = (priority: number, { from, to }: Band): boolean => priority >= (from ?? -Infinity) && priority <= (to ?? Infinity);
 
-/** The distinct priorities of a list, ascending. */
+/** Returns the distinct priorities of a list, in ascending order. */
 export const prioritiesOf = (list: readonly { priority: number }[]): number[] => [...new Set(list.map(({ priority }) => priority))];
 
-/** A subscriber that threw. */
+/** An exception of a subscriber. */
 export interface Fault {
   plugin: string;
   hook: string;
@@ -33,13 +33,13 @@ export interface Fault {
 
 export const DEFAULT_PRIORITY = 10;
 
-/** Puts an item behind all others of its priority. */
+/** Inserts an item after all others of its priority. */
 export function insertByPriority<T extends { priority: number }>(list: T[], item: T): void {
   const at = list.findIndex((other) => other.priority > item.priority);
   list.splice(at < 0 ? list.length : at, 0, item);
 }
 
-/** The message of whatever was thrown. */
+/** Returns the message of a thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
@@ -50,11 +50,11 @@ export class HookRegistry {
   readonly #processors: Subscriber[] = [];
   readonly #faithful: boolean;
   #faults: Fault[] = [];
-  /** The plugin whose code registers now. */
+  /** Name of the plugin whose code is registering. */
   registering = "";
-  /** Hears of each emit of a plugin: subscribers in other realms are called by the host. */
+  /** Notified of each emit of a plugin, because the host calls subscribers in other realms. */
   onEmit: ((hook: string, args: unknown[]) => void) | undefined;
-  /** Counts changes of the lists. */
+  /** Number of changes of the lists. */
   version = 0;
 
   constructor(faithful = false) {
@@ -87,19 +87,19 @@ export class HookRegistry {
 
   /** Calls the subscribers of a band. */
   async emitBand(hook: string, band: Band, args: unknown[]): Promise<void> {
-    // The list itself: who subscribes meanwhile is called, too.
+    // Iterates over the list itself, so that subscribers added during the emit are called, too.
     for (const subscriber of this.#events.get(hook) ?? []) {
       if (!isIn(subscriber.priority, band)) continue;
       await this.guarded(subscriber.plugin, hook, undefined, () => subscriber.callback(...args));
     }
   }
 
-  /** Threads a value through the subscribers. */
+  /** Passes a value through the subscribers. */
   async applyFilters(hook: string, value: unknown, ...args: unknown[]): Promise<any> {
     return this.filterBand(hook, {}, value, args);
   }
 
-  /** Threads a value through the subscribers of a band. */
+  /** Passes a value through the subscribers of a band. */
   async filterBand(hook: string, band: Band, value: unknown, args: unknown[]): Promise<any> {
     let threaded = value;
     for (const subscriber of this.#filters.get(hook) ?? []) {
@@ -120,7 +120,7 @@ export class HookRegistry {
     }
   }
 
-  /** Runs something of a plugin; what it throws becomes a fault, and the answer is `otherwise`. */
+  /** Runs code of a plugin. If it throws, records a fault and returns `otherwise`. */
   async guarded<T>(plugin: string, hook: string, otherwise: T, run: () => T | Promise<T>): Promise<T> {
     try {
       return await run();
@@ -131,27 +131,27 @@ export class HookRegistry {
     }
   }
 
-  /** Keeps a fault and logs it. */
+  /** Records a fault and logs it. */
   fault(plugin: string, hook: string, error: unknown): void {
     const fault = { plugin, hook, message: messageOf(error) };
     this.#faults.push(fault);
     console.error(`[rummy] ${plugin || "a plugin"}, ${hook}: ${fault.message}`);
   }
 
-  /** Takes the faults since the last call. */
+  /** Returns the faults since the last call. */
   takeFaults(): Fault[] {
     const taken = this.#faults;
     this.#faults = [];
     return taken;
   }
 
-  /** How many subscribers each hook has, by name. */
+  /** Returns the number of subscribers of each hook, by name. */
   counts(): Record<string, number> {
     const all = [...this.#events, ...this.#filters].filter(([, list]) => list.length > 0);
     return Object.fromEntries(all.map(([hook, list]): [string, number] => [hook, list.length]).sort());
   }
 
-  /** The priorities that each hook has subscribers at. */
+  /** Returns the priorities of the subscribers of each hook. */
   priorities(): { events: Record<string, number[]>; filters: Record<string, number[]> } {
     const of = (lists: Map<string, Subscriber[]>) =>
       Object.fromEntries([...lists].filter(([, list]) => list.length > 0).map(([hook, list]) => [hook, prioritiesOf(list)]));

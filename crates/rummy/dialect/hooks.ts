@@ -1,7 +1,7 @@
 /**
  * The hook tree that all plugins share: `hooks.turn.started.on(...)`, `hooks.assembly.user.addFilter(...)`, and objects that
- * plugins put functions into (`hooks.hedberg`, `hooks.instructions.resolveSystemPrompt`). It is one object in one realm, so
- * what a plugin assigns is what the others call.
+ * plugins assign functions to (`hooks.hedberg`, `hooks.instructions.resolveSystemPrompt`). It is a single object in the realm,
+ * so other plugins call the function that one plugin assigns.
  */
 
 import { type Callback, HookRegistry } from "./hook_registry.ts";
@@ -16,7 +16,7 @@ export interface Hooks {
   [name: string]: any;
 }
 
-/** Makes the tree of a profile over a registry. */
+/** Creates the hook tree of a profile, on top of a registry. */
 export function createHooks(profile: Profile, registry: HookRegistry): Hooks {
   const tree: any = {};
   for (const tag of profile.namespaces) place(tree, tag, {});
@@ -43,7 +43,7 @@ export function createHooks(profile: Profile, registry: HookRegistry): Hooks {
   return tree;
 }
 
-/** The node at a dotted name; nothing where there is none. */
+/** Returns the node at a dotted name; undefined if there is none. */
 export function nodeAt(tree: any, tag: string): any {
   return tag.split(".").reduce((node, part) => (node !== null && typeof node === "object" && Object.hasOwn(node, part) ? node[part] : undefined), tree);
 }

@@ -1,4 +1,4 @@
-/** `core`: what a plugin's constructor gets. Registrations are made with it; it lives as long as the plugin. */
+/** `core`: the argument of a plugin's constructor, for registrations. It lives as long as the plugin. */
 
 import { type Callback, DEFAULT_PRIORITY, type HookRegistry } from "./hook_registry.ts";
 import { type Hooks, nodeAt } from "./hooks.ts";
@@ -30,7 +30,7 @@ export class PluginContext {
   readonly #profile: Profile;
   readonly #registry: HookRegistry;
   readonly #schemes: Scheme[] = [];
-  /** Set when the store is there. */
+  /** The database; null until the store is available. */
   db: any = null;
   entries: any = null;
 
@@ -69,7 +69,7 @@ export class PluginContext {
     this.#hooks.tools.markHidden(this.#name);
   }
 
-  /** Registers a handler, a view, or a subscriber of an event; a name that no hook has does nothing. */
+  /** Registers a handler, a view, or a subscriber of an event. An unknown name has no effect. */
   on(event: string, callback: Callback, priority = DEFAULT_PRIORITY): void {
     if (event === "handler") {
       this.ensureTool();
@@ -85,7 +85,7 @@ export class PluginContext {
     this.#as(() => nodeAt(this.#hooks, name)?.addFilter?.(callback, priority));
   }
 
-  /** Registers in the name of this plugin, whoever runs now. */
+  /** Registers on behalf of this plugin, regardless of the running code. */
   #as(register: () => void): void {
     const before = this.#registry.registering;
     this.#registry.registering = this.#name;

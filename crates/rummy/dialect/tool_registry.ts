@@ -1,14 +1,14 @@
 /**
- * Tools: which there are, who handles them, and how their entries look to the model.
+ * Registry of tools: their names, handlers, and the views of their entries for the model.
  *
- * Handlers of a scheme run in ascending priority until one returns exactly `false`. What `resolveForLoop` leaves out is not
- * advertised; a tag of it that the model writes all the same is still dispatched.
+ * Handlers of a scheme run in ascending priority until one returns exactly `false`. Tools that `resolveForLoop` leaves out are
+ * not advertised, but a tag of such a tool that the model writes is still dispatched.
  */
 
 import { type Band, type Callback, DEFAULT_PRIORITY, insertByPriority, prioritiesOf } from "./hook_registry.ts";
 import type { Profile } from "./profile.ts";
 
-/** Gather, reason, act, communicate; `update` is last of all. */
+/** Order of the tools: gather, reason, act, communicate; `update` comes last. */
 const ORDER = [
   "think", "unknown", "known", "get", "set", "env", "sh", "rm", "cp", "mv", "ask_user", "search",
 ];
@@ -34,7 +34,7 @@ export class ToolRegistry {
   readonly #profile: Profile;
   /** Schemes whose handlers run in another realm. */
   foreign: ReadonlySet<string> = new Set();
-  /** Counts registrations. */
+  /** Number of registrations. */
   version = 0;
 
   constructor(profile: Profile) {
@@ -75,7 +75,7 @@ export class ToolRegistry {
     return this.#handlers.has(scheme);
   }
 
-  /** Sets the view of a scheme at one level; the last one set counts. */
+  /** Sets the view of a scheme at one level. The last one that is set is used. */
   onView(scheme: string, view: Callback, level: string = this.#profile.views[0]): void {
     let views = this.#views.get(scheme);
     if (!views) this.#views.set(scheme, (views = new Map()));
@@ -99,7 +99,7 @@ export class ToolRegistry {
     return [tags, shown].filter((part) => typeof part === "string" && part !== "").join("\n");
   }
 
-  /** Runs the handlers of a scheme; a scheme without any is no error. */
+  /** Runs the handlers of a scheme. A scheme without handlers is not an error. */
   async dispatch(scheme: string, entry: unknown, rummy: unknown): Promise<void> {
     if (this.foreign.has(scheme)) {
       throw new Error(`the handlers of "${scheme}" run in a realm of their own: write the entry with rummy.set, or have the model write the tag`);
@@ -107,7 +107,7 @@ export class ToolRegistry {
     await this.dispatchBand(scheme, {}, entry, rummy);
   }
 
-  /** Runs the handlers of a band, and returns whether one of them stopped the chain. */
+  /** Runs the handlers of a band. Returns whether one of them stopped the chain. */
   async dispatchBand(scheme: string, { from, to }: Band, entry: unknown, rummy: unknown): Promise<boolean> {
     for (const { handler, priority } of this.#handlers.get(scheme) ?? []) {
       if (priority < (from ?? -Infinity) || priority > (to ?? Infinity)) continue;
@@ -116,7 +116,7 @@ export class ToolRegistry {
     return false;
   }
 
-  /** The priorities that each scheme has handlers at, and the schemes that have views. */
+  /** Returns the priorities of the handlers of each scheme, and the schemes with views. */
   registered(): { handlers: Record<string, number[]>; views: string[] } {
     const handlers = Object.fromEntries([...this.#handlers].map(([scheme, list]) => [scheme, prioritiesOf(list)]));
     return { handlers, views: [...this.#views.keys()] };
@@ -130,7 +130,7 @@ export class ToolRegistry {
     return this.names.filter((name) => !this.#hidden.has(name));
   }
 
-  /** The tools that one loop advertises. */
+  /** Returns the tools that a loop advertises. */
   resolveForLoop(mode: string, { noInteraction = false, noWeb = false, noProposals = false }: LoopFlags = {}): Set<string> {
     const excluded = new Set<string>();
     if (mode === "ask") excluded.add("sh");
@@ -141,7 +141,7 @@ export class ToolRegistry {
   }
 }
 
-/** The attributes of an entry, which the store gives as an object or as JSON. */
+/** Returns the attributes of an entry, which the store passes as an object or as JSON. */
 export function attributesOf(entry: any): Record<string, any> {
   const { attributes } = entry ?? {};
   if (typeof attributes !== "string") return attributes ?? {};
