@@ -593,7 +593,7 @@ mod tests {
     use crate::testing;
 
     #[test]
-    fn a_label_needs_its_entry() {
+    fn a_label_for_an_unknown_entry_is_an_error() {
         let session = Session::in_memory(Path::new("/w"), testing::ambient());
         let control = AgentControl::new(session, Arc::new(NoState), testing::ambient());
         assert_eq!(control.set_label("nope", None).unwrap_err().to_string(), "Entry nope not found");

@@ -320,7 +320,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_call_waits_for_its_name() {
+    fn a_call_is_held_back_until_its_name_is_known() {
         let block = json!({"type": "toolCall", "id": "c1", "name": "look", "arguments": {}});
         let end = json!({"type": "toolCall", "id": "c1", "name": "look", "arguments": {"a": 1}});
         let event = |kind: &str, more: Value| {

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_are_declared() {
+    fn only_changed_sections_and_tools_are_declared() {
         let map = |value: Value| value.as_object().cloned().unwrap();
         let (has, wanted) = (map(json!({"a": "1", "b": "2"})), map(json!({"a": "1", "c": "3"})));
         assert_eq!(changed_sections(&has, &wanted), Some(map(json!({"c": "3", "b": null}))));

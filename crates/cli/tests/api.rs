@@ -134,7 +134,7 @@ fn tool_end(seen: &ApiRun) -> Value {
 }
 
 #[test]
-fn factories_are_awaited_and_sync_ones_need_not_be() {
+fn async_and_sync_factories_run_in_load_order() {
     let world = World::new();
     let model = world.script(&[&["ok"]]);
     let source =
@@ -332,7 +332,7 @@ fn a_message_may_trigger_a_turn_of_its_own() {
 }
 
 #[test]
-fn an_appended_entry_is_there_at_once_and_stays() {
+fn an_appended_entry_is_visible_at_once_and_stored() {
     let seen = at_start(
         "const before = ctx.sessionManager.getEntries().length;
          pi.appendEntry('state', { n: 1 });
@@ -444,7 +444,7 @@ fn loopback() -> (u16, std::thread::JoinHandle<String>) {
 }
 
 #[test]
-fn http_reaches_only_the_servers_that_were_named() {
+fn http_reaches_only_granted_servers() {
     let (port, served) = loopback();
     let code = format!(
         "try {{ const r = await pi.http({{ url: 'http://127.0.0.1:{port}/p?q', method: 'POST', headers: {{ 'x-mine': '1' }}, body: 'ping' }});
@@ -461,7 +461,7 @@ fn http_reaches_only_the_servers_that_were_named() {
 }
 
 #[test]
-fn log_lines_are_the_ledger_s() {
+fn log_lines_are_written_to_the_ledger() {
     let seen = at_start(
         "pi.log('warn', 'deploy', { n: 1, apiKey: 'sk-12345' }); try { pi.log('loud', 'x'); } catch (e: any) { say('bad', e.message); }",
         &[],
@@ -474,7 +474,7 @@ fn log_lines_are_the_ledger_s() {
 }
 
 #[test]
-fn files_are_read_and_written_as_far_as_granted() {
+fn files_are_read_and_written_within_the_grants() {
     let code = "const told = async (work: Promise<unknown>) => work.then((value) => value ?? 'ok', (error: any) => error.code);
       say('files', [await told(pi.fs.writeFile('out/a.txt', 'x')), await told(pi.fs.mkdir('out', { recursive: true })), await told(pi.fs.writeFile('out/a.txt', 'é')),
         await told(pi.fs.appendFile('out/a.txt', new Uint8Array([33]))), await told(pi.fs.readText('out/a.txt')), await told(pi.fs.readFile('out/a.txt').then((b: any) => b.length)),
@@ -489,7 +489,7 @@ fn files_are_read_and_written_as_far_as_granted() {
 }
 
 #[test]
-fn the_environment_is_told_by_name() {
+fn environment_variables_are_granted_by_name() {
     let code = "say('env', await pi.env('HOME').then((e: any) => typeof e.HOME)); say('path', await pi.env('SECRET_X').then((e: any) => [...(e.SECRET_X ?? '')].join(' '), (e: any) => e.code));";
     let world = World::new();
     let model = world.script(&[&["ok"]]);
@@ -586,7 +586,7 @@ fn the_active_tools_can_be_listed_and_chosen() {
 }
 
 #[test]
-fn every_member_that_pi_declares_is_there() {
+fn every_member_that_pi_declares_exists() {
     let lists: Value = serde_json::from_str(include_str!("../../../fixtures/api/members-0.87.1.json")).expect("JSON");
     let source = format!(
         "export default (pi: any) => {{ const say = sayer(pi); pi.registerCommand('probe', {{ handler: async (args: string, ctx: any) => {{
@@ -614,7 +614,7 @@ fn every_member_that_pi_declares_is_there() {
 }
 
 #[test]
-fn the_policy_says_what_happens_without_a_grant() {
+fn the_policy_decides_calls_without_a_grant() {
     let code = "say('ran', (await pi.exec('echo', ['x'])).code);";
     assert_eq!(at_start(code, &["--policy", "strict"]).one("ran"), 1);
     assert_eq!(at_start(code, &["--policy", "prompt"]).one("ran"), 1, "nobody to ask");
@@ -627,7 +627,7 @@ fn the_policy_says_what_happens_without_a_grant() {
 }
 
 #[test]
-fn both_lines_of_a_call_say_what_it_was() {
+fn start_and_end_lines_of_a_call_name_the_same_call() {
     let seen = at_start("await pi.fs.exists('x'); await pi.exec('echo');", &[]);
     let starts = seen.lines("host_call.start");
     assert!(!starts.is_empty());

@@ -40,7 +40,7 @@ fn uses_both(world: &World, flags: &[&str]) {
 const SHARED: &str = "export const value: string = 'shared';\n";
 
 #[test]
-fn a_folder_and_a_file_are_named_with_e() {
+fn artifacts_load_from_a_folder_or_a_file() {
     let world = World::new();
     out(&world, SHARED);
     uses_both(&world, &["--allow", "write", "-e", "out"]);

@@ -82,7 +82,7 @@ fn start_with(world: &World, args: &[&str], piped: &str) -> OptionsRun {
 }
 
 #[test]
-fn tools_are_what_the_command_line_names() {
+fn tools_are_selected_on_the_command_line() {
     let world = World::new();
     for (args, active, all) in [
         ("", "read,bash,edit,write,mine,grep", "read,bash,powershell,edit,write,grep,find,ls,mine"),
@@ -139,7 +139,7 @@ fn the_system_prompt_is_text_or_a_file() {
 }
 
 #[test]
-fn a_project_counts_when_it_is_approved_for_the_run() {
+fn project_settings_apply_when_approved_for_the_run() {
     let world = World::new();
     // A folder without settings and extensions needs no trust.
     assert_eq!(start(&world, &["-p", "hi"]).fact("trusted"), &json!(true));
@@ -205,7 +205,7 @@ fn a_session_has_the_name_and_the_id_it_is_given() {
 }
 
 #[test]
-fn a_session_of_another_folder_is_copied_and_not_taken() {
+fn a_session_of_another_folder_is_forked_but_not_continued() {
     let world = World::new();
     start(&world, &["-p", "hi", "--session-id", "theirs"]).run.succeeded();
     std::fs::create_dir(world.path().join("other")).expect("a folder");
@@ -222,7 +222,7 @@ fn a_session_of_another_folder_is_copied_and_not_taken() {
 }
 
 #[test]
-fn files_stand_before_the_first_message_and_messages_follow_one_another() {
+fn files_precede_the_first_message_and_messages_run_in_order() {
     let world = World::new();
     world.write("project/a.md", "inside");
     world.write("project/empty.md", "");
@@ -355,7 +355,7 @@ fn several_packages_are_installed_and_each_is_removed_by_its_name() {
 }
 
 #[test]
-fn a_command_that_fails_says_where_it_did() {
+fn a_failing_command_reports_its_source_position() {
     let world = World::new();
     let model = world.script(&[]);
     world.write(

@@ -92,7 +92,7 @@ fn the_gate_decides_what_a_component_does() {
 }
 
 #[test]
-fn bad_input_is_one_line_that_says_what_is_wrong() {
+fn bad_components_are_reported_in_one_line() {
     let world = World::new();
     let whole = text::core_module(VERDICT);
     let spins = text::module("", "(func $main (loop $on (br $on))) (start $main)");

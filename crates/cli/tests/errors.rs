@@ -46,7 +46,7 @@ fn an_unknown_flag_is_refused_by_name() {
 }
 
 #[test]
-fn a_misspelt_command_is_no_prompt() {
+fn a_misspelt_command_is_not_sent_as_a_prompt() {
     let world = World::new();
     world.pi(&["instal", "./x"]).failed(2, &["instal", "did you mean: pi install?"]);
     world.pi(&["lst"]).failed(2, &["lst", "did you mean: pi list?"]);
@@ -64,7 +64,7 @@ fn a_misspelt_command_is_no_prompt() {
 }
 
 #[test]
-fn a_report_that_comes_again_is_printed_once_and_counted() {
+fn repeated_reports_are_printed_once_with_a_count() {
     let world = World::new();
     let model = world.script(&[&["a", "b", "c", "d"]]);
     let source = "export default (pi: any) => {
@@ -112,7 +112,7 @@ fn a_factory_that_throws_is_reported_with_its_typescript_position() {
 }
 
 #[test]
-fn a_default_export_that_is_no_function_is_refused() {
+fn a_default_export_must_be_a_function() {
     let world = World::new();
     with_extension(&world, "export default { name: 'x' };\n")
         .failed(1, &["ext.ts", "does not export a valid factory function"]);
@@ -193,7 +193,7 @@ fn a_home_that_cannot_be_written_is_no_riddle() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_said_once() {
+fn a_tool_name_conflict_is_reported_once() {
     let world = World::new();
     let tool = r#"export default (pi: any) => pi.registerTool({ name: "dup", label: "dup", description: "d", parameters: { type: "object", properties: {} }, execute: async () => ({ content: [] }) });"#;
     let (one, two) = (world.write("project/one.ts", tool), world.write("project/two.ts", tool));
@@ -245,7 +245,7 @@ fn an_installed_extension_that_cannot_be_loaded_is_reported_and_the_session_goes
 }
 
 #[test]
-fn one_bad_entry_of_a_package_leaves_out_itself() {
+fn one_bad_entry_of_a_package_does_not_disable_the_others() {
     let world = World::new();
     let model = world.script(&[&["hi"]]);
     let folder = "home/.pi/agent/extensions/several";
@@ -261,7 +261,7 @@ fn one_bad_entry_of_a_package_leaves_out_itself() {
 }
 
 #[test]
-fn a_folder_that_is_no_package_does_not_hide_its_neighbours() {
+fn a_folder_with_a_broken_manifest_does_not_disable_its_neighbours() {
     let world = World::new();
     let model = world.script(&[&["hi"]]);
     let folder = "home/.pi/agent/extensions";

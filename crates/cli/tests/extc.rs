@@ -171,7 +171,7 @@ fn exit_codes_tell_what_happened() {
 }
 
 #[test]
-fn json_is_all_there_is_on_standard_output() {
+fn json_mode_prints_only_json() {
     for files in [GOOD, WARNED, BLOCKED, BROKEN] {
         let lab = Lab::with(files);
         let built = lab.extc(&["build", "package", "--json"]);
@@ -302,7 +302,7 @@ fn a_pipe_gets_plain_text() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_costs_a_remark_only() {
+fn an_unwritable_cache_is_only_a_remark() {
     let lab = Lab::with(GOOD);
     fs::write(lab.path("cache"), "no folder").unwrap();
     let built = lab.extc(&["build", "package", "-o", "out"]).code(0);
@@ -317,7 +317,7 @@ fn a_home_that_cannot_be_written_costs_a_remark_only() {
 }
 
 #[test]
-fn keys_are_compiled_into_nothing() {
+fn files_with_keys_are_not_compiled_in() {
     let lab =
         Lab::with(&[("index.ts", "import keys from '../home/.pi/agent/auth.json';\nexport default () => keys;\n")]);
     fs::create_dir_all(lab.path("home/.pi/agent")).expect("made");

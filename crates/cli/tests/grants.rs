@@ -121,7 +121,7 @@ fn an_explanation_of_a_partly_granted_request_names_the_granted_part() {
 }
 
 #[test]
-fn with_nobody_to_ask_only_what_steers_the_model_is_granted_and_the_rest_is_named() {
+fn requests_without_a_terminal_are_listed_and_denied() {
     let world = World::new();
     mine(&world, RUNS);
     let installed = world.pi(&["install", "./mine"]);
@@ -137,7 +137,7 @@ fn with_nobody_to_ask_only_what_steers_the_model_is_granted_and_the_rest_is_name
 }
 
 #[test]
-fn a_local_path_keeps_its_grants_and_is_told_about_when_it_wants_more() {
+fn a_local_path_keeps_its_grants_and_new_requests_are_reported() {
     let world = World::new();
     mine(&world, RUNS);
     world.pi(&["install", "--yes", "./mine"]).succeeded();
@@ -167,7 +167,7 @@ fn a_manifest_with_strange_members_is_a_warning_and_under_the_strict_policy_a_re
 }
 
 #[test]
-fn mistakes_are_named() {
+fn invalid_grants_are_refused_with_the_correct_form() {
     let world = World::new();
     mine(&world, RUNS);
     world.pi(&["ext", "grants", "allow", "./mine", "fly"]).failed(2, &["no such capability", "exec"]);
@@ -223,7 +223,7 @@ fn several_grants_are_given_at_once_or_not_at_all() {
 
 /// A package in a folder can be named by the name in its manifest, which differs from the folder's.
 #[test]
-fn a_package_of_a_folder_goes_by_the_name_in_its_manifest() {
+fn a_local_package_can_be_named_by_its_manifest_name() {
     let world = World::new();
     mine(&world, RUNS);
     let folder = world.project().join("mine");
@@ -271,7 +271,7 @@ export default (pi: any) => {
 "#;
 
 #[test]
-fn each_refusal_ends_with_the_grant_that_cures_it() {
+fn each_refusal_ends_with_the_command_that_grants_it() {
     let world = World::new();
     mine(&world, REFUSED);
     world.pi(&["install", "./mine"]).succeeded();

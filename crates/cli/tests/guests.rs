@@ -104,7 +104,7 @@ fn package(world: &World, name: &str, component: &Path) -> String {
 }
 
 #[test]
-fn what_init_writes_is_built_and_runs() {
+fn the_template_of_init_builds_and_runs() {
     let world = World::new();
     let init = support::run(world.program(env!("CARGO_BIN_EXE_extc"), &["init", "words", "--wasm"]));
     assert!(init.succeeded().stderr.contains("rustup target add wasm32-wasip2"), "{}", init.stderr);
@@ -115,7 +115,7 @@ fn what_init_writes_is_built_and_runs() {
 }
 
 #[test]
-fn a_port_of_pi_ttsr_to_rust_does_what_pi_ttsr_does() {
+fn a_rust_port_of_pi_ttsr_behaves_like_pi_ttsr() {
     let source = PathBuf::from(fixture("guests/ttsr"));
     let Some(component) = built(&source, "ttsr") else { return };
     let world = World::new();

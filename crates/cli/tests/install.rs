@@ -103,7 +103,7 @@ fn packages_with_commonjs_and_esm_dependencies_run() {
 }
 
 #[test]
-fn a_folder_is_used_where_it_lies() {
+fn an_installed_folder_is_used_in_place() {
     let world = World::new();
     world.write("project/mine/package.json", r#"{"name":"mine","version":"0.1.0","pi":{"extensions":["./a.ts"]}}"#);
     world.write(
@@ -149,7 +149,7 @@ fn bytes_that_do_not_match_their_digest_are_refused() {
 }
 
 #[test]
-fn a_project_package_counts_once_the_folder_is_trusted() {
+fn a_project_package_loads_once_the_folder_is_trusted() {
     let world = World::new();
     let registry = registry();
     world.rule("no-bad", "trigger: BAD", "Not BAD.");
@@ -198,7 +198,7 @@ fn the_result_of_an_install_is_its_last_line() {
 }
 
 #[test]
-fn an_install_says_what_it_granted_and_which_package_it_took() {
+fn an_install_reports_its_grants_and_the_chosen_package() {
     let world = World::new();
     let registry = Registry::start();
     registry.publish(

@@ -90,7 +90,7 @@ fn a_realm_that_dies_is_started_again_and_the_session_lives() {
 }
 
 #[test]
-fn an_extension_knows_nothing_of_its_process() {
+fn an_extension_observes_the_same_in_a_process_and_a_thread() {
     let world = World::new();
     let path = world.write(
         "project/where.ts",

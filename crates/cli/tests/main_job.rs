@@ -158,7 +158,7 @@ fn max_firings_and_the_cap_per_turn_are_honoured() {
 }
 
 #[test]
-fn a_cooling_rule_waits() {
+fn a_rule_does_not_fire_during_its_cooldown() {
     let world = World::new();
     world.rule("slow", "trigger: BAD\nmaxFirings: 9\ncooldown: 3600", "Not BAD.");
     let model = world.script(&[&["BAD 1"], &["BAD 2"]]);
@@ -183,7 +183,7 @@ fn line_scope_sees_lines_across_deltas_and_not_across_line_ends() {
 }
 
 #[test]
-fn the_end_of_a_line_is_before_its_return() {
+fn line_ends_match_before_a_carriage_return() {
     let blank = |flags: &str| format!("trigger: '^\\s*let (x|[$]y|\\$z)$'\nflags: '{flags}'");
     for (frontmatter, deltas, hit) in [
         ("trigger: 'TODO$'".to_owned(), ["a TODO\r\n", "b"], true),

@@ -94,11 +94,11 @@ fn fifty(isolation: &str) {
 }
 
 #[test]
-fn fifty_extensions_keep_their_order_and_out_of_one_anothers_way() {
+fn fifty_extensions_keep_their_order_in_processes() {
     fifty("process");
 }
 
 #[test]
-fn fifty_extensions_in_one_thread_do_the_same() {
+fn fifty_extensions_keep_their_order_in_one_thread() {
     fifty("thread");
 }

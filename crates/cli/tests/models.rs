@@ -26,7 +26,7 @@ fn ask(world: &World, args: &[&str], variables: &[(&str, &str)]) -> Run {
 }
 
 #[test]
-fn a_model_of_models_json_is_asked_with_what_its_command_prints_and_the_key_is_nowhere_else() {
+fn a_key_from_a_command_in_models_json_reaches_only_the_provider() {
     let server = ModelServer::start(vec![Reply::Stream(openai(&["Hello."]))]);
     let world = world(&server, &format!("!printf %s {SECRET}"));
     let extension = "export default (pi) => {\n  pi.on('before_provider_headers', (event) => console.error('headers', JSON.stringify(event.headers)));\n  pi.on('session_start', async (_, ctx) => {\n    const model = ctx.modelRegistry.find('mine', 'small');\n    const given = await ctx.modelRegistry.getApiKeyAndHeaders(model);\n    console.error('given', JSON.stringify(given), ctx.modelRegistry.getProviderAuthStatus('mine').source);\n  });\n};\n";
@@ -62,7 +62,7 @@ fn keys_are_taken_from_the_run_then_the_file_then_the_configuration() {
 }
 
 #[test]
-fn a_log_in_of_the_real_pi_is_used_while_it_lasts() {
+fn a_login_of_the_real_pi_is_used_until_it_expires() {
     let server = ModelServer::start(vec![Reply::Stream(openai(&["ok"]))]);
     let world = world(&server, "$MINE");
     let log_in = |expires: u64| {
@@ -79,7 +79,7 @@ fn a_log_in_of_the_real_pi_is_used_while_it_lasts() {
 }
 
 #[test]
-fn a_name_may_be_a_part_and_a_level_follows_after_a_colon() {
+fn a_model_name_may_be_partial_and_end_with_a_level() {
     let server = ModelServer::start(vec![Reply::Stream(openai(&["ok"])); 3]);
     let world = world(&server, "k-e-y-s");
     ask(&world, &["--model", "mine/larg:high"], &[]).succeeded();
@@ -135,7 +135,7 @@ fn usable_models_are_listed_and_missing_keys_are_explained() {
 }
 
 #[test]
-fn a_model_that_cannot_be_spoken_to_is_named_with_its_api() {
+fn unusable_models_are_reported_with_the_cause() {
     let world = World::new();
     let ask = |model: &str, variable: &str| {
         let mut command = world.command(&["-p", "hi", "-ne", "--model", model]);
@@ -150,7 +150,7 @@ fn a_model_that_cannot_be_spoken_to_is_named_with_its_api() {
 }
 
 #[test]
-fn a_provider_of_the_catalogue_is_moved_by_the_file() {
+fn models_json_changes_the_url_of_a_known_provider() {
     let server = ModelServer::start(vec![Reply::Stream(anthropic(&["Moved."]))]);
     let world = World::new();
     let config = json!({"providers": {"anthropic": {"baseUrl": server.url}}});

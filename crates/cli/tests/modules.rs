@@ -159,7 +159,7 @@ ERR_MODULE_NOT_FOUND: Cannot import 'HERE/gone.mjs' from index.ts: a computed im
 }
 
 #[test]
-fn files_that_were_not_there_are_not_run_without_a_grant() {
+fn written_files_are_not_imported_without_a_grant() {
     check_written(
         &[],
         r#"

@@ -58,7 +58,7 @@ fn a_base_url_moves_the_model_that_is_chosen_without_naming_it() {
 }
 
 #[test]
-fn a_base_url_that_nothing_is_asked_at_is_an_error() {
+fn an_unused_base_url_is_an_error() {
     let world = world();
     ask(&world, &["--base-url", "http://127.0.0.1:9"], &[]).failed(2, &["--base-url", "--model"]);
     let model = world.script(&[&["hi"]]);
@@ -88,7 +88,7 @@ fn a_gateway_of_chat_completions_is_asked_for_by_name() {
 
 /// During retries, the terminal and stderr show the cause of `Connection error.`
 #[test]
-fn a_retry_says_where_nobody_answered() {
+fn a_retry_names_the_address_that_did_not_respond() {
     let world = world();
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let url = format!("http://127.0.0.1:{port}");
@@ -151,7 +151,7 @@ fn requests_go_through_the_proxy_of_their_scheme() {
 }
 
 #[test]
-fn no_proxy_and_a_setting_are_heard() {
+fn no_proxy_and_the_proxy_setting_apply() {
     let world = world();
     let direct = ModelServer::start(vec![Reply::Stream(openai(&["direct"])); 2]);
     configure(&world, &direct.url);
@@ -259,7 +259,7 @@ fn errors_of_servers_are_one_line_without_keys_and_html() {
 }
 
 #[test]
-fn a_stream_that_says_nothing_is_ended_after_the_time_of_the_settings() {
+fn a_silent_stream_ends_after_the_idle_timeout() {
     let world = world();
     let half = vec![format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"content": "half"}}]}))];
     let server = ModelServer::start(vec![Reply::StreamThenStall(half)]);

@@ -142,7 +142,7 @@ export default function (pi: any) {
 "#;
 
 #[test]
-fn extensions_are_shown_all_of_a_message_with_each_update() {
+fn extensions_get_the_whole_message_with_each_update() {
     let world = World::new();
     let call = r#"{"path":"nope","n":[1,2]}"#;
     let events: Vec<Value> =
@@ -274,7 +274,7 @@ fn a_prompt_with_front_matter_sets_no_flags() {
 }
 
 #[test]
-fn a_rule_that_fires_all_the_time_takes_nothing_from_others() {
+fn a_noisy_rule_does_not_use_up_the_limits_of_others() {
     let (world, _) = reported("32-one-noisy-rule");
     let options =
         ["--model", "script:m.jsonl", "--no-session", "-e", "noisy.ts", "-e", "guard.ts", "--policy", "permissive"];

@@ -59,7 +59,7 @@ fn resources_are_those_of_the_real_pi() {
 }
 
 #[test]
-fn a_project_that_is_not_trusted_brings_nothing() {
+fn an_untrusted_project_provides_no_resources() {
     let (world, root) = tree();
     let seen = commands(&world, &root, &[]);
     let scopes: Vec<&Value> = seen.as_array().expect("a list").iter().map(|one| &one["sourceInfo"]["scope"]).collect();
@@ -83,7 +83,7 @@ fn a_package_without_extensions_is_installed_and_says_what_it_brings() {
 }
 
 #[test]
-fn a_package_that_is_gone_is_reported_and_the_session_lives() {
+fn a_missing_package_is_a_warning_and_the_session_starts() {
     let world = World::new();
     world.write("home/.pi/agent/settings.json", r#"{"packages": ["/nowhere/at/all"]}"#);
     let model = world.script(&[&["here"]]);

@@ -92,7 +92,7 @@ fn a_prompt_is_accepted_streamed_as_deltas_and_settled() {
 
 /// Responses contain the disposition of a text, because clients of pi 1.5 throw without it.
 #[test]
-fn answers_say_what_became_of_a_text() {
+fn responses_contain_the_disposition_of_a_text() {
     let world = World::new();
     let events = json!([{"text": "slow"}, {"delay_ms": 600_000}]);
     let model = world.raw_script(&format!("{}\n", json!({"events": events, "stop": "end_turn"})));

@@ -141,7 +141,7 @@ impl Names {
 }
 
 #[test]
-fn a_session_says_what_it_is_before_and_after_it_was_used() {
+fn the_state_of_a_session_matches_pi() {
     as_in_pi("state");
 }
 

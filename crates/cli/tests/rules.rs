@@ -45,7 +45,7 @@ fn rules_are_off_until_they_are_turned_on() {
 }
 
 #[test]
-fn the_option_may_stand_in_front() {
+fn the_rules_option_may_come_first() {
     let world = with_rule(NO_TODO);
     let model = world.script(&[&["a TODO b"], &["done"]]);
     let run = pi(&world, &["--rules", "-p", "x", "--mode", "json", "--model", &model]);
@@ -168,7 +168,7 @@ fn a_file_that_cannot_be_read_is_named_by_a_list() {
 }
 
 #[test]
-fn a_rule_is_shown_with_all_that_it_says() {
+fn show_prints_all_settings_of_a_rule() {
     let world = with_rule(NO_TODO);
     let rule = "---\ncondition: ['x', '(']\nwhere: code\nsettle: word\ncooldown: 5\nmaxFirings: 2\n---\na\u{1b}[2Jb\n";
     world.write("home/.pi/rules/all.md", rule);
@@ -193,7 +193,7 @@ fn a_rule_is_shown_with_all_that_it_says() {
 }
 
 #[test]
-fn a_test_without_a_hit_says_why_a_match_does_not_count() {
+fn a_test_without_a_hit_explains_ignored_matches() {
     let world = with_rule(NO_TODO);
     let rule = "---\ncondition: TODO\nscope: tool:write(*.ts)\n---\ntext\n";
     world.write("home/.pi/rules/typed.md", rule);
@@ -292,7 +292,7 @@ fn cases_are_answered_by_delta() {
 }
 
 #[test]
-fn a_changed_file_counts_from_the_next_turn_on() {
+fn a_changed_rule_file_applies_from_the_next_turn() {
     let world = with_rule(NO_TODO);
     // The first turn's tool writes the rule that the second turn breaks.
     let rule = "---\ncondition: LATER\ninterruptMode: always\n---\nNot later.\n";

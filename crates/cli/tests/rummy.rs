@@ -37,7 +37,7 @@ fn a_run_edits_a_file_and_tells_what_it_did() {
 }
 
 #[test]
-fn nobody_to_ask_is_a_rejection() {
+fn proposals_are_rejected_without_a_terminal() {
     let world = World::new();
     world.write("project/notes.txt", "first\nsecond\nthird\n");
     let model = format!("script:{RUN}");
@@ -47,7 +47,7 @@ fn nobody_to_ask_is_a_rejection() {
 }
 
 #[test]
-fn a_run_that_was_killed_goes_on_and_a_tape_replays() {
+fn a_killed_run_continues_and_its_tape_replays() {
     let world = World::new();
     world.write("project/notes.txt", "first\nsecond\nthird\n");
     let model = world.script(&[

@@ -55,7 +55,7 @@ fn answers(world: &World, count: usize) -> String {
 }
 
 #[test]
-fn a_command_goes_on_in_a_new_session_with_the_context_it_is_given() {
+fn a_command_continues_in_a_new_session_with_a_new_context() {
     let world = World::new();
     let model = answers(&world, 2);
     let body = "pi.on('session_start', (event: any) => { if (event.reason === 'new') say('started', event.reason); });
@@ -117,7 +117,7 @@ fn a_reload_makes_new_modules_and_the_command_finishes_in_the_old_ones() {
 }
 
 #[test]
-fn a_place_in_the_tree_is_gone_back_to_and_forked() {
+fn a_command_navigates_and_forks_the_tree() {
     let world = World::new();
     let model = answers(&world, 3);
     let body = "pi.on('session_before_tree', (event: any) => { say('before', event.preparation.entriesToSummarize.length > 0); });
@@ -180,7 +180,7 @@ fn a_provider_of_an_extension_answers_with_its_own_stream_function() {
 }
 
 #[test]
-fn a_provider_that_was_denied_does_not_count() {
+fn a_denied_provider_is_not_registered() {
     let world = World::new();
     let model = answers(&world, 1);
     let body = "pi.registerProvider('mine', { baseUrl: 'http://localhost', apiKey: 'k', api: 'openai-completions', models: [{ id: 'm' }] });

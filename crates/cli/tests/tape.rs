@@ -311,7 +311,7 @@ fn a_tape_of_another_build_is_refused_with_what_differs() {
 }
 
 #[test]
-fn a_tape_gets_no_more_of_the_machine_than_a_session() {
+fn a_tape_cannot_exceed_the_limits_of_a_session() {
     let world = World::new();
     let tape = record(&world, "thread");
     for change in [|limits: &mut Limits| limits.fuel = u64::MAX, |limits: &mut Limits| limits.stack_bytes = 0] {
@@ -322,7 +322,7 @@ fn a_tape_gets_no_more_of_the_machine_than_a_session() {
 }
 
 #[test]
-fn a_file_that_is_there_is_not_written_over() {
+fn an_existing_file_is_not_overwritten_by_a_tape() {
     let world = World::new();
     let tape = world.write("taken.tape", "mine");
     let model = world.script(&[&["ok"]]);

@@ -129,7 +129,7 @@ fn an_abort_without_retry_ends_the_run() {
 }
 
 #[test]
-fn other_sources_are_heard_when_asked_for() {
+fn handlers_subscribe_to_other_sources() {
     let world = World::new();
     let model = world.raw_script(concat!(
         r#"{"events":[{"thinking":"hm SECRET"},{"text":"a"}],"stop":"end_turn"}"#,
@@ -153,7 +153,7 @@ fn other_sources_are_heard_when_asked_for() {
 }
 
 #[test]
-fn text_handlers_do_not_hear_other_sources_unasked() {
+fn handlers_get_only_text_by_default() {
     let world = World::new();
     let model = world.raw_script(r#"{"events":[{"thinking":"BAD"},{"text":"fine"}],"stop":"end_turn"}"#);
     let path = world.write("project/text.ts", abort_on("BAD", "no")).display().to_string();
@@ -162,7 +162,7 @@ fn text_handlers_do_not_hear_other_sources_unasked() {
 }
 
 #[test]
-fn nonsense_answers_are_no_verdict() {
+fn malformed_results_are_not_verdicts() {
     let world = World::new();
     let run = ask(
         &world,

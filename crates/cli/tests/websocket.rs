@@ -77,7 +77,7 @@ fn said(world: &World, body: &str, allow: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn messages_go_both_ways_in_order_and_the_end_is_told() {
+fn messages_arrive_in_order_and_the_close_is_reported() {
     let (port, seen) = server();
     let world = World::new();
     let body = format!(

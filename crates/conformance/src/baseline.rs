@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn surprises_go_in_both_directions() {
+    fn better_worse_and_unknown_results_are_surprises() {
         let known = ["trace known", "trace mended", "trace gone"];
         let baseline = Baseline {
             same: Counts::default(),

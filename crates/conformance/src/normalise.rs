@@ -233,7 +233,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_longest_place_counts() {
+    fn the_longest_matching_place_is_replaced() {
         let mut normaliser =
             Normaliser::default().place("/t/home".as_ref(), "<home>").place("/t/home/.pi".as_ref(), "<pi>");
         assert_eq!(normaliser.text("/t/home/.pi/a and /t/home/b"), "<pi>/a and <home>/b");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_those_of_javascript() {
+    fn replacements_follow_javascript() {
         let cases = [
             (r"v0\.\d+", None, "v<version>", "v0.87 and v0.9", "v<version> and v<version>"),
             (r"(a)(?<x>b)", None, "$2$1$<x>$$$&$3", "ab", "bab$ab$3"),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_ids_are_numbered_as_they_are_met() {
+    fn entry_ids_are_numbered_by_first_appearance() {
         let mut normaliser = Normaliser::default().numbering(vec!["0a0b0c0d".into(), "11112222".into()]);
         assert_eq!(normaliser.text("leaf 11112222"), "leaf <entry:1>");
         assert_eq!(normaliser.text("0a0b0c0d, 11112222"), "<entry:2>, <entry:1>");

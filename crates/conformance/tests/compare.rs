@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 
 #[test]
-fn places_that_differ_are_those_of_the_reference() {
+fn differences_match_the_reference_cases() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/conformance/compare/cases.json");
     let cases: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(file).expect("cases")).expect("JSON");
     assert!(cases.len() > 20);

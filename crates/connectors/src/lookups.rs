@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_names_stay_free_and_each_extension_has_its_own() {
+    fn known_names_are_not_counted_and_limits_are_per_extension() {
         let lookups = Lookups::default();
         let (one, other) = (ExtensionId::new("one"), ExtensionId::new("other"));
         for number in 0..LOOKUPS {

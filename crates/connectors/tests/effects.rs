@@ -57,7 +57,7 @@ fn handles_belong_to_their_extension_and_close_with_it() {
 }
 
 #[test]
-fn errors_are_nodes() {
+fn errors_have_the_format_of_node() {
     let world = World::new(&[writer()]);
     let error = world.read(json!({"op": "readFile", "path": "nope"})).error.unwrap();
     assert_eq!(error.message, "ENOENT: no such file or directory, open 'nope'");

@@ -70,7 +70,7 @@ mod unix {
     /// In a folder that an extension may write but not read, it reads the files that it made while they are unchanged, and no
     /// others.
     #[test]
-    fn who_made_a_file_reads_it_as_it_was_left_and_nothing_that_others_put_there() {
+    fn an_extension_reads_only_its_own_unchanged_files() {
         let world = World::new(&[writer()]);
         let tmp = world.app().parent().unwrap().join("tmp");
         let at = |name: &str| tmp.join(name).display().to_string();
@@ -214,7 +214,7 @@ mod unix {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn changes_are_told_until_nobody_listens() {
+    async fn a_watch_reports_changes_until_it_is_cancelled() {
         let world = World::new(&[writer()]);
         let watch = op("watch", json!({"path": ".", "recursive": true, "token": "w"}));
         let mut call = world.start("read", "fs", watch, vec![]);
@@ -242,7 +242,7 @@ mod unix {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn watches_of_one_folder_are_told_each_for_itself() {
+    async fn watches_of_one_folder_are_independent() {
         let world = World::new(&[writer()]);
         let start = |path: &str, token: &str| {
             world.start("read", "fs", op("watch", json!({"path": path, "token": token})), vec![])
@@ -290,7 +290,7 @@ mod unix {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn a_watch_begins_at_once_and_is_asked_later() {
+    async fn a_begun_watch_is_taken_over_once() {
         let world = World::new(&[writer()]);
         let begun = ok(world.read(op("watch", json!({"path": "src"}))))["watch"].clone();
         std::fs::write(world.app().join("src/a.txt"), "seen").unwrap();

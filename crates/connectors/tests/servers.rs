@@ -133,7 +133,7 @@ async fn a_name_that_changes_its_address_leads_nowhere_inside() {
 }
 
 #[tokio::test]
-async fn names_are_looked_up_where_requests_may_go_and_lead_nowhere_inside() {
+async fn lookups_need_a_grant_and_refuse_private_addresses() {
     let look = |answers: &'static [&'static [&'static str]], url: &'static str| async move {
         let http = HttpOptions { resolver: scripted(answers), ..HttpOptions::default() };
         let world = Setup { http, ..Setup::new(&[hosts(&["*.example".into(), "localhost".into()])]) }.build();
@@ -180,7 +180,7 @@ async fn localhost_is_reached_when_it_is_named_with_its_port() {
 
 /// An extension may connect to its own server by any method while the server listens; other extensions may not.
 #[tokio::test]
-async fn a_server_of_ones_own_is_reached_without_a_name() {
+async fn an_extension_reaches_its_own_listening_server() {
     let world = World::new(&[hosts(&["127.0.0.1:0".to_owned()])]);
     let listen = json!({"server": "s", "host": "127.0.0.1", "port": 0, "token": "t"});
     let mut listening = world.start("http", "net", op("listen", listen), Vec::new());

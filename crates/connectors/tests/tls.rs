@@ -70,7 +70,7 @@ fn connect(port: u16, tls: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_said_is_encrypted_and_arrives() {
+async fn data_is_encrypted_and_arrives() {
     let (port, ca) = server(SOUND).await;
     let world = world(port);
     let mut call = world.start("http", "net", connect(port, json!({"ca": [ca], "alpn": ["echo/1"]})), Vec::new());
@@ -89,7 +89,7 @@ async fn what_is_said_is_encrypted_and_arrives() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_does_not_hold_is_nodes_error() {
+async fn an_invalid_certificate_is_reported_as_in_node() {
     for (certificate, brings, code) in [
         (SOUND, false, "UNABLE_TO_VERIFY_LEAF_SIGNATURE"),
         (Certificate { name: "example.com", is_expired: false }, true, "ERR_TLS_CERT_ALTNAME_INVALID"),
@@ -104,7 +104,7 @@ async fn a_certificate_that_does_not_hold_is_nodes_error() {
 }
 
 #[tokio::test]
-async fn another_name_than_the_decided_one_is_not_asked_for() {
+async fn a_server_name_other_than_the_allowed_host_is_refused() {
     let (port, ca) = server(SOUND).await;
     let tls = json!({"ca": [ca], "servername": "elsewhere.example"});
     let result = world(port).start("http", "net", connect(port, tls), Vec::new()).next().await;

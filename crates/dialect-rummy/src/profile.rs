@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_visibility_are_the_generation_s() {
+    fn visibility_words_depend_on_the_generation() {
         let (new, old) = (Profile::v2(), Profile::v0_5());
         assert_eq!(new.visibility("summarized"), Some(Visibility::Summarized));
         assert_eq!(old.visibility("demoted"), Some(Visibility::Summarized));

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_begins_anew_cancels_what_is_open() {
+    fn stale_proposals_are_cancelled() {
         let (mut store, run) = demo();
         proposed(&mut store, run, "log://turn_2/sh/ls", json!({}));
         assert_eq!(store.cancel_proposals(run, "stale").unwrap(), ["log://turn_2/sh/ls"]);

@@ -196,7 +196,7 @@ mod tests {
 
     /// Ending a stream does not change an entry without channels.
     #[test]
-    fn what_has_no_channels_is_left_alone() {
+    fn ending_a_stream_keeps_entries_without_channels() {
         let (mut store, run) = demo();
         store.set(&Set::new(run, "known://x").body("kept"), Writer::Plugin).unwrap();
         store.set(&Set::new(run, "known://x_1").body("kept"), Writer::Plugin).unwrap();

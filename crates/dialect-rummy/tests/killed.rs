@@ -62,7 +62,7 @@ fn killed(database: &Path) -> usize {
 }
 
 #[test]
-fn what_a_verb_returned_for_survives() {
+fn completed_verbs_survive_a_kill() {
     let folder = tempfile::tempdir().expect("a folder");
     let database = folder.path().join("rummy.db");
     let last = killed(&database);

@@ -314,7 +314,7 @@ mod tests {
 
     /// A root inside another root may be a link, for example a package folder that the user keeps on another disk.
     #[test]
-    fn a_root_within_a_root_may_be_a_link() {
+    fn a_nested_root_may_be_a_link() {
         let (_folder, root) = world();
         let disk = Disk::system().beneath(&[root.clone(), root.join("out")]).expect("on this system");
         assert_eq!(disk.read(&root.join("out/victim/file"), 99).expect("read"), Some(b"outside/victim".to_vec()));

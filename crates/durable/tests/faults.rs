@@ -163,7 +163,7 @@ fn a_replaced_file_is_old_or_new() {
 }
 
 #[test]
-fn a_key_is_whole_or_not_there() {
+fn a_key_is_complete_or_missing() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("base");
     all("create_once", &mut Key { folder: root.clone() }, &root);

@@ -84,7 +84,7 @@ mod tests {
     use std::os::fd::AsRawFd as _;
 
     #[test]
-    fn a_thread_that_opts_in_reads_zeros_behind_the_end() {
+    fn a_thread_that_opts_in_reads_zeros_past_the_end() {
         let path = std::env::temp_dir().join(format!("pijs-cut-{}", std::process::id()));
         std::fs::write(&path, vec![7; 3 << 16]).unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn subcommands_keep_their_own_mistakes() {
+    fn unknown_options_of_subcommands_are_not_extension_flags() {
         let (known, flags) = split("pi install --nonsense x");
         assert_eq!(known.join(" "), "pi install --nonsense x");
         assert_eq!(flags, []);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_option_that_comes_twice_the_last_counts() {
+    fn the_last_of_a_repeated_option_wins() {
         let line = "pi --mode json --mode text --thinking low --thinking high --tools read --tools ls -nt --no-tools --offline --offline \
             --name a -n b -p -p --system-prompt a --system-prompt b --no-session --no-session -a -na -e a -e b";
         let (known, _) = split(&line.split_whitespace().collect::<Vec<_>>().join(" "));

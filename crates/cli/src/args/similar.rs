@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_looks_like_a_command_is_taken_for_one() {
+    fn misspelt_commands_are_refused_and_prompts_are_not() {
         let refused = |line: &str| {
             let argv: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             misspelt_command(&argv).is_err()
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn no_command_is_what_a_grant_of_agents_covers() {
+    fn grants_of_agents_cover_no_command() {
         let command = <Cli as clap::CommandFactory>::command();
         let names = command.get_subcommands().flat_map(|known| known.get_all_aliases().chain([known.get_name()]));
         let names: Vec<&str> = names.collect();

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn any_folder_gives_a_name_that_npm_takes() {
+    fn any_folder_gives_a_valid_npm_name() {
         for (folder, name) in [
             ("/x/my-extension", "my-extension"),
             ("/x/My Extension!", "my-extension-"),

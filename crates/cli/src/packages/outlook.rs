@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_says_what_a_package_is_going_to_do() {
+    fn one_line_predicts_whether_a_package_works() {
         let absent = |file| finding(UNRESOLVED, Verdict::Warning, file, "`leaf` is not installed: no such package");
         assert_eq!(outlook_of(&[], false), "works");
         assert_eq!(outlook_of(&[], true), "works without the permissions that it was not granted");

@@ -102,7 +102,7 @@ fn stored_credentials_are_not_shared_between_extensions() {
 }
 
 #[test]
-fn a_name_of_pis_own_is_no_account_of_an_extension() {
+fn an_extension_cannot_take_the_account_of_a_builtin_provider() {
     let world = World::new();
     world.write("home/.pi/agent/auth.json", r#"{"groq": {"type": "api_key", "key": "the-persons"}}"#);
     let file =

@@ -51,7 +51,7 @@ fn an_editor_of_an_extension_takes_the_place_of_pis() {
 }
 
 #[test]
-fn an_editor_says_nothing_by_itself() {
+fn an_editor_cannot_submit_text_without_a_key() {
     let world = World::new();
     let mut terminal = open(&world, EDITOR, &[&["never"]], &[]);
     terminal.sees("own editor 90: |");
@@ -119,7 +119,7 @@ fn listeners_take_and_change_keys() {
 }
 
 #[test]
-fn listeners_see_nothing_that_is_not_for_them() {
+fn key_listeners_see_only_dialogs_of_their_extension() {
     let world = World::new();
     world.write("project/other.ts", r#"export default (pi: any) => pi.registerCommand("other", { handler: async (_: string, ctx: any) => ctx.ui.notify(`other: ${await ctx.ui.input("Other?")}`) });"#);
     let other = world.project().join("other.ts").display().to_string();

@@ -36,7 +36,7 @@ fn open_with(world: &World, extension: &str, model: &str, more: &[&str]) -> Term
 const NOTHING: &str = "export default () => {};\n";
 
 #[test]
-fn a_prompt_is_answered_on_the_screen_and_stays_behind() {
+fn a_conversation_stays_on_the_screen_after_exit() {
     let world = World::new();
     let mut terminal = open(&world, NOTHING, &[&["hello ", "there"], &["again"]], &[]);
     terminal.answers("greet me", "> greet me");
@@ -62,7 +62,7 @@ fn ctrl_c_twice_and_ctrl_d_leave() {
 }
 
 #[test]
-fn a_terminal_that_is_no_terminal_is_an_error_with_a_way_out() {
+fn a_missing_terminal_is_an_error_that_names_print_mode() {
     let world = World::new();
     let model = world.script(&[&["x"]]);
     world.pi(&["--model", &model]).failed(2, &["are not a terminal", "pi -p"]);
@@ -157,7 +157,7 @@ export default function (pi: any) {
 "#;
 
 #[test]
-fn extensions_have_their_places_and_shortcuts() {
+fn extensions_show_widgets_and_handle_shortcuts() {
     let world = World::new();
     let mut terminal = open(&world, PLACES, &[&["x"]], &[]);
     for shown in ["build: green", "step two", "90 wide", "the header"] {
@@ -262,7 +262,7 @@ fn components_are_drawn_and_get_the_keys() {
 }
 
 #[test]
-fn a_component_that_keeps_the_keys_does_not_keep_the_person() {
+fn a_component_that_takes_all_keys_cannot_block_ctrl_c() {
     let world = World::new();
     let mut terminal = open(&world, COMPONENTS, &[&["x"]], &[]);
     terminal.answers("/stuck", "you will never leave");
@@ -299,7 +299,7 @@ fn extensions_draw_messages_entries_and_tools() {
 }
 
 #[test]
-fn tools_are_drawn_by_who_brought_them() {
+fn tools_are_drawn_by_their_own_renderers() {
     let world = World::new();
     world.write("project/notes.txt", "what the notes say");
     let model = world.raw_script(concat!(
@@ -372,7 +372,7 @@ fn a_misspelt_command_is_not_sent_before_it_is_entered_again() {
 /// If the reloaded extension throws, the earlier version stays loaded, as with an extension that does not compile, and no other
 /// message reports a load.
 #[test]
-fn a_reload_of_what_throws_keeps_the_version_before() {
+fn a_reload_that_throws_keeps_the_earlier_version() {
     let world = World::new();
     let version = "export default (pi: any) => pi.registerCommand('version', {handler: async (_: string, ctx: any) => ctx.ui.notify('first version')});\n";
     let mut terminal = open(&world, version, &[], &[]);
@@ -396,7 +396,7 @@ fn a_report_that_comes_again_is_counted_at_the_end_of_a_turn() {
 }
 
 #[test]
-fn a_session_is_shown_again_and_reloading_takes_away_what_was_there() {
+fn a_reload_removes_the_footer_and_a_resumed_session_is_shown() {
     let world = World::new();
     let mut terminal = open(&world, PLACES, &[&["first answer"]], &[]);
     terminal.answers("first question", "first answer");

@@ -115,7 +115,7 @@ fn an_overlay_is_where_and_when_its_options_say() {
 }
 
 #[test]
-fn a_component_that_throws_is_reported_and_goes() {
+fn a_component_that_throws_is_reported_and_removed() {
     let world = World::new();
     let mut terminal = open(&world, OVERLAYS, &[&["x"]], &[]);
     for (which, said) in [
@@ -157,7 +157,7 @@ export default function (pi: any) {
 "#;
 
 #[test]
-fn that_a_key_is_let_go_of_is_for_those_who_ask() {
+fn key_releases_are_reported_only_on_request() {
     let world = World::new();
     let mut terminal = open(&world, KEYS, &[&["x"]], &[]);
     let keys = "a\u{1b}[97;1:3u\u{1b}[1;1:3Ab";
@@ -188,7 +188,7 @@ export default function (pi: any) {
 "#;
 
 #[test]
-fn extensions_hear_that_a_person_is_asked() {
+fn extensions_are_notified_of_dialogs() {
     let world = World::new();
     let mut terminal = open(&world, HEARS, &[&["x"]], &[]);
     terminal.answers("/ask", "really");

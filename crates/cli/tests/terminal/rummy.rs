@@ -90,7 +90,7 @@ fn a_plugin_of_the_registry_is_asked_about_once() {
 }
 
 #[test]
-fn a_plugin_of_a_folder_is_asked_about_once_and_its_grant_taken_back() {
+fn a_local_plugin_prompts_once_and_its_grant_is_revoked() {
     let world = World::new();
     world.write("toucher/index.js", TOUCHER);
     world.write("toucher/package.json", MANIFEST);

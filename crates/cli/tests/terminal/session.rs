@@ -116,7 +116,7 @@ fn errors_of_commands_are_shown() {
 }
 
 #[test]
-fn only_commands_that_pi_has_go_before_those_of_extensions() {
+fn only_commands_of_pi_have_precedence_over_extensions() {
     let world = World::new();
     let mut terminal = open(&world, NAMES, &[&["x"]], &[]);
     terminal.answers("/tools", "tools of the extension");
@@ -164,7 +164,7 @@ export default function (pi: any) {
 "#;
 
 #[test]
-fn keys_of_extensions_and_what_stands_in_their_way() {
+fn shortcuts_of_extensions_run_unless_they_conflict() {
     let world = World::new();
     let theme = r##"{"name": "mine", "vars": {"x": "#010203"}, "colors": {"accent": "x"}}"##;
     world.write("home/.pi/agent/themes/mine.json", theme);

@@ -110,7 +110,7 @@ fn keys_edit_what_is_typed() {
 }
 
 #[test]
-fn a_session_is_imported_and_what_was_said_in_it_can_be_had_again() {
+fn an_imported_session_restores_its_input_history() {
     let world = World::new();
     let mut terminal = open(&world, NOTHING, &[&["one"], &["two"]], &[]);
     terminal.answers("said in the first", "one");
@@ -129,7 +129,7 @@ fn a_session_is_imported_and_what_was_said_in_it_can_be_had_again() {
 }
 
 #[test]
-fn the_next_model_is_one_of_those_that_were_chosen() {
+fn the_next_model_key_cycles_the_scoped_models() {
     let world = World::new();
     let models = r#"{"providers": {"fake": {"baseUrl": "http://127.0.0.1:9/v1", "api": "openai-completions", "apiKey": "k",
         "models": [{"id": "a"}, {"id": "b"}, {"id": "c"}]}}}"#;

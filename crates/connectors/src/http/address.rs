@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_bound_is_this_machine_s() {
+    fn addresses_that_can_be_bound_are_own() {
         for (address, own) in
             [("127.0.0.1", true), ("::ffff:127.0.0.1", true), ("1.1.1.1", false), ("2606:4700::1111", false)]
         {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_held_by_what_they_share() {
+    fn addresses_with_the_same_prefix_are_in_one_network() {
         let network = |own: &str, bits| Network(own.parse().unwrap(), bits);
         for (own, bits, near, far) in [
             ("2600:1:2:3::5", 64, "2600:1:2:3:ffff::9", "2600:1:2:4::5"),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_machine_s_networks_hold_is_a_neighbour() {
+    fn addresses_in_own_networks_are_neighbours() {
         for Network(own, _) in own_networks().unwrap() {
             assert!(is_neighbour(own.into()), "{own}");
         }
@@ -251,7 +251,7 @@ mod tests {
     /// The networks equal the kernel's list, so the result of the system call is interpreted correctly.
     #[cfg(target_os = "linux")]
     #[test]
-    fn own_networks_are_those_the_kernel_lists() {
+    fn own_networks_match_the_list_of_the_kernel() {
         let listed = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
         let mut listed: Vec<String> = listed
             .lines()

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_another_host_or_reads_in_two_ways_is_refused() {
+    fn requests_for_other_hosts_and_ambiguous_requests_are_refused() {
         let get = "GET / HTTP/1.1\r\nHost: a.example\r\n";
         for refused in [
             "GET / HTTP/1.1\r\nHost: b.example\r\n\r\n".to_owned(),

@@ -35,7 +35,7 @@ fn name(work: &Work) -> &'static str {
 }
 
 #[test]
-fn calls_of_clients() {
+fn client_calls_match_the_fixture() {
     let cases: Value =
         serde_json::from_str(include_str!("../../../../fixtures/rummy/rpc/methods.json")).expect("the fixture is JSON");
     let methods = json!({ "remote/double": { "description": "Doubles.", "params": {}, "requiresInit": true } });

@@ -18,12 +18,12 @@ fn no_text_becomes_code_without_a_grant() {
 }
 
 #[test]
-fn the_machine_is_out_of_reach() {
+fn globals_that_reach_the_machine_are_missing() {
     assert_eq!(Guest::new(CLEAN).ask("missingGlobals", &[]), json!([]));
 }
 
 #[test]
-fn dates_are_the_drivers() {
+fn dates_come_from_the_driver() {
     let dates = Guest::new(CLEAN).ask("dates", &[]);
     assert_eq!(
         dates,
