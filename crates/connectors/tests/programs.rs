@@ -32,31 +32,25 @@ mod linux {
         ("children_that_leave_the_session_die_too", children_that_leave_the_session_die_too),
         ("a_signal_can_go_to_the_whole_group", a_signal_can_go_to_the_whole_group),
         (
-            "who_leaves_another_behind_has_ended_before_its_output_has",
-            who_leaves_another_behind_has_ended_before_its_output_has,
+            "the_exit_is_reported_before_a_background_child_closes_the_output",
+            the_exit_is_reported_before_a_background_child_closes_the_output,
         ),
-        (
-            "what_a_program_has_started_gets_a_signal_by_its_number",
-            what_a_program_has_started_gets_a_signal_by_its_number,
-        ),
+        ("descendants_of_a_program_can_be_signalled_by_pid", descendants_of_a_program_can_be_signalled_by_pid),
         ("a_fork_storm_ends", a_fork_storm_ends),
         ("a_stopped_program_ends", a_stopped_program_ends),
         ("a_pipe_held_by_a_grandchild_does_not_hold_up_the_answer", a_pipe_held_by_a_grandchild),
-        ("what_is_left_running_ends_with_the_extension", what_is_left_running_ends_with_the_extension),
-        ("a_program_is_fed_and_ended_by_number", a_program_is_fed_and_ended_by_number),
-        ("a_signal_ends_a_program_and_is_named", a_signal_ends_a_program_and_is_named),
+        ("background_programs_end_with_the_extension", background_programs_end_with_the_extension),
+        ("a_program_gets_input_and_is_ended_by_pid", a_program_gets_input_and_is_ended_by_pid),
+        ("a_signal_ends_a_program_and_is_reported_by_name", a_signal_ends_a_program_and_is_reported_by_name),
         ("signals_work_where_the_host_ignores_them", signals_work_where_the_host_ignores_them),
-        ("another_extension_has_no_hand_on_it", another_extension_has_no_hand_on_it),
-        (
-            "whether_a_number_is_that_of_a_process_is_told_and_nothing_is_sent",
-            whether_a_number_is_that_of_a_process_is_told_and_nothing_is_sent,
-        ),
+        ("another_extension_cannot_signal_a_program", another_extension_cannot_signal_a_program),
+        ("alive_reports_whether_a_process_exists", alive_reports_whether_a_process_exists),
         ("set_user_id_programs_stay_without_privileges", set_user_id_programs_stay_without_privileges),
         ("no_program_reads_the_environment_of_this_one", no_program_reads_the_environment_of_this_one),
         ("many_quick_programs_leave_no_zombies", many_quick_programs_leave_no_zombies),
-        ("much_output_keeps_its_end", much_output_keeps_its_end),
+        ("large_output_is_truncated_at_its_beginning", large_output_is_truncated_at_its_beginning),
         ("a_program_may_write_only_where_it_was_told", a_program_may_write_only_where_it_was_told),
-        ("git_is_asked_behind_the_walls_of_a_program", git_is_asked_behind_the_walls_of_a_program),
+        ("the_listing_runs_of_git_are_restricted_like_programs", the_listing_runs_of_git_are_restricted_like_programs),
         ("a_dropped_call_ends_the_tree", a_dropped_call_ends_the_tree),
         ("a_killed_supervisor_is_an_end", a_killed_supervisor_is_an_end),
     ];
@@ -198,7 +192,7 @@ mod linux {
         until("it is left", || marked("31274").is_empty());
     }
 
-    fn what_is_left_running_ends_with_the_extension() {
+    fn background_programs_end_with_the_extension() {
         let world = world();
         ok(world.sync("exec", "exec", sh("setsid sleep 31275 >/dev/null 2>&1 &")));
         // The shell may exit before the server has been executed.
@@ -209,7 +203,7 @@ mod linux {
         until("it is left", || marked("31275").is_empty());
     }
 
-    fn a_program_is_fed_and_ended_by_number() {
+    fn a_program_gets_input_and_is_ended_by_pid() {
         let world = world();
         block(async {
             let pid =
@@ -241,14 +235,14 @@ mod linux {
 
     /// Runs the test again in a process with ignored signals, as in the background of a shell.
     fn signals_work_where_the_host_ignores_them() {
-        let script = "trap '' INT QUIT HUP; exec \"$0\" --exact a_signal_ends_a_program_and_is_named";
+        let script = "trap '' INT QUIT HUP; exec \"$0\" --exact a_signal_ends_a_program_and_is_reported_by_name";
         let this = std::env::current_exe().unwrap();
         let played = std::process::Command::new("sh").args(["-c", script]).arg(this).output().unwrap();
         let said = String::from_utf8_lossy(&played.stdout);
         assert!(played.status.success() && said.contains("1 passed"), "{said}");
     }
 
-    fn a_signal_ends_a_program_and_is_named() {
+    fn a_signal_ends_a_program_and_is_reported_by_name() {
         let world = world();
         block(async {
             let spawn = || {
@@ -295,7 +289,7 @@ mod linux {
         });
     }
 
-    fn who_leaves_another_behind_has_ended_before_its_output_has() {
+    fn the_exit_is_reported_before_a_background_child_closes_the_output() {
         let world = world();
         block(async {
             let go = world.app().join("go");
@@ -311,7 +305,7 @@ mod linux {
         });
     }
 
-    fn another_extension_has_no_hand_on_it() {
+    fn another_extension_cannot_signal_a_program() {
         let world = world();
         let pid =
             ok(world.sync("exec", "exec", op("spawn", json!({"command": "sleep", "args": ["31277"]}))))["pid"].clone();
@@ -323,7 +317,7 @@ mod linux {
         until("it is left", || !lives(&pid.to_string()));
     }
 
-    fn what_a_program_has_started_gets_a_signal_by_its_number() {
+    fn descendants_of_a_program_can_be_signalled_by_pid() {
         let world = world();
         block(async {
             // A grandchild outside of the group whose parent has exited is a child of the supervisor.
@@ -349,7 +343,7 @@ mod linux {
         });
     }
 
-    fn whether_a_number_is_that_of_a_process_is_told_and_nothing_is_sent() {
+    fn alive_reports_whether_a_process_exists() {
         let world = world();
         let told = |pid: i64| ok(world.sync("exec", "exec", op("alive", json!({"pid": pid}))))["error"].clone();
         let here = i64::from(std::process::id());
@@ -415,7 +409,7 @@ mod linux {
             .count()
     }
 
-    fn much_output_keeps_its_end() {
+    fn large_output_is_truncated_at_its_beginning() {
         let world = world();
         let said = ok(world.sync("exec", "exec", sh("head -c 40000000 /dev/zero | tr '\\0' x; echo end")));
         let text = said["stdout"].as_str().unwrap();
@@ -454,7 +448,7 @@ mod linux {
         std::env::temp_dir().join(format!("pijs-git-of-a-test-{}", std::process::id()))
     }
 
-    fn git_is_asked_behind_the_walls_of_a_program() {
+    fn the_listing_runs_of_git_are_restricted_like_programs() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = git_of_this_test();
         let (git, log) = (folder.join("git"), folder.join("log"));
