@@ -55,7 +55,7 @@ pub struct AgentOptions {
     /// Locations of skills, prompt templates and context files; none by default. [`Agent::start`](crate::Agent::start) reads
     /// them.
     pub places: ResourcePlaces,
-    /// Texts of the prompt and of the built-in tools; `None` for PiJS's own.
+    /// Texts of the prompt and of the built-in tools; `None` for PiJS's own texts.
     pub words: Option<Arc<Words>>,
     /// Native rules for replies.
     pub rules: Option<SessionRules>,

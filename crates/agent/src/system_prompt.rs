@@ -44,7 +44,7 @@ pub struct PromptOptions {
     pub tool_guidelines: Map<String, Value>,
     /// Additional list items.
     pub prompt_guidelines: Vec<String>,
-    /// Text appended to the built-in one.
+    /// Text appended to the built-in prompt.
     pub append_system_prompt: String,
     /// Sections of extensions: name to text. An empty text removes a section.
     pub sections: Map<String, Value>,

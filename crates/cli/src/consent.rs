@@ -209,7 +209,7 @@ fn lost_requests(record: &PackageRecord, applicant: &PackageRequest) -> Vec<Capa
     let more = widening(&record.manifest(), &applicant.asked);
     let by_user = |answer: &StoredAnswer| answer.allowed && answer.by != By::Unattended;
     if more.is_empty() && is_other(record, applicant) && record.answers.iter().any(by_user) {
-        // All answers about a project's package are lost.
+        // The code of a project's package changed, so all answers about the package are lost.
         return applicant.asked.capabilities.clone();
     }
     more
