@@ -45,7 +45,7 @@ impl Store {
             | "updateBodyByPattern"
             | "resolve"
             | "restoreSummarizedPrompts" => self.before_2_0(&args, ceiling),
-            _ => self.query(&args),
+            _ => self.query(&args, ceiling),
         }
     }
 
@@ -144,8 +144,8 @@ impl Store {
         }
     }
 
-    /// Performs a query. Has an arm for each method.
-    fn query(&mut self, args: &Args<'_>) -> Result<Value, StoreError> {
+    /// Performs a query. Has an arm for each method. Entries that are only recorded are left out for all but the host.
+    fn query(&mut self, args: &Args<'_>, ceiling: Writer) -> Result<Value, StoreError> {
         let of_run = |args: &Args<'_>| Ok::<_, StoreError>(json!({ "run_id": args.integer(0)? }));
         let is_some = |row: &Value| row.get("count").and_then(Value::as_i64).is_some_and(|count| count > 0);
         match args.method {
@@ -153,6 +153,11 @@ impl Store {
             "normalizePath" => Ok(text::normalize_path(&args.string(0)?).into()),
             "isSystemPath" => Ok(args.string(0)?.contains("://").into()),
             "logPathToDataBase" => Ok(text::log_path_to_data_base(&args.string(0)?).into()),
+            "getBody" | "getState" | "getAttributes"
+                if ceiling != Writer::System && self.is_recorded(args.integer(0)?, &args.string(1)?) =>
+            {
+                Ok(Value::Null)
+            }
             "getBody" => Ok(self.body(args.integer(0)?, &args.string(1)?)?.map_or(Value::Null, Value::from)),
             "getState" => {
                 let entry = self.entry(args.integer(0)?, &args.string(1)?)?;
@@ -178,6 +183,7 @@ impl Store {
                     offset: count("offset").unwrap_or(0),
                     since: options.get("since").and_then(Value::as_i64),
                     hides_audit: options.get("includeAuditSchemes").and_then(Value::as_bool) == Some(false),
+                    hides_recorded: ceiling != Writer::System,
                 };
                 let filter = args.value(2).as_str().filter(|filter| !filter.is_empty());
                 let found = self.page_by_pattern(args.integer(0)?, &args.string(1)?, filter, page)?;

@@ -23,7 +23,7 @@ use crate::{Entry, StoreError, text};
 use rusqlite::Connection;
 use schemes::Rule;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Settings of a store.
 #[derive(Debug, Clone)]
@@ -105,6 +105,8 @@ pub struct Store {
     waiters: Waiters,
     changes: Vec<Change>,
     woken: Vec<Woken>,
+    /// Log entries that were recorded and not changed since, by run and path.
+    recorded: BTreeSet<(i64, String)>,
 }
 
 impl std::fmt::Debug for Store {
@@ -162,6 +164,19 @@ impl Store {
     /// Takes the waiters to wake since the last call.
     pub fn take_woken(&mut self) -> Vec<Woken> {
         std::mem::take(&mut self.woken)
+    }
+
+    /// Records an action before its handler runs. Plugins do not find the entry until it is changed, because in rummy the handler
+    /// creates it; a process that is killed meanwhile leaves it as a trace.
+    pub fn record(&mut self, set: &Set) -> Result<(), StoreError> {
+        self.set(set, crate::Writer::System)?;
+        self.recorded.insert((set.run_id, text::normalize_path(&set.path)));
+        Ok(())
+    }
+
+    /// Returns whether an entry is only recorded.
+    pub(crate) fn is_recorded(&self, run_id: i64, path: &str) -> bool {
+        !self.recorded.is_empty() && self.recorded.contains(&(run_id, text::normalize_path(path)))
     }
 
     /// Returns an entry as a run sees it.

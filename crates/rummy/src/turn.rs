@@ -261,7 +261,7 @@ impl RunDriver<'_> {
         };
         let set = set.state(kept.unwrap_or(State::Streaming)).visibility(Visibility::Visible);
         let set = set.during(turn.number, Some(state.loop_id)).attributes(entry["attributes"].clone());
-        self.store(|store| store.set(&set, Writer::System))?;
+        self.store(|store| if is_rejected { store.set(&set, Writer::System) } else { store.record(&set) })?;
         let entry = turn.hooks.shared(&format!("entry{at}"), entry);
         Ok(Recorded { scheme: command.name.clone(), path, entry, is_rejected })
     }

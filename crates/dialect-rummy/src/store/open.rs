@@ -7,7 +7,7 @@ use crate::text;
 use crate::waiting::Waiters;
 use rusqlite::Connection;
 use rusqlite::functions::{Context, FunctionFlags};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -75,6 +75,7 @@ impl Store {
             waiters: Waiters::default(),
             changes: Vec::new(),
             woken: Vec::new(),
+            recorded: BTreeSet::new(),
         };
         store.seed_schemes()?;
         Ok(store)

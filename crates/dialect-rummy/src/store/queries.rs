@@ -19,6 +19,8 @@ pub(crate) struct Page {
     /// Only views with a higher id than this one.
     pub(crate) since: Option<i64>,
     pub(crate) hides_audit: bool,
+    /// Leaves out entries that are only recorded.
+    pub(crate) hides_recorded: bool,
 }
 
 impl Store {
@@ -117,6 +119,9 @@ impl Store {
                 break;
             }
             if page.hides_audit && !self.rule(&path).model_visible {
+                continue;
+            }
+            if page.hides_recorded && self.is_recorded(run_id, &path) {
                 continue;
             }
             let Some(entry) = self.at(run_id, &path)? else { continue };

@@ -375,8 +375,11 @@ impl Store {
     }
 
     /// Counts a changed row, and digests its new content.
-    fn touched(&self, work: &mut Work, run_id: i64, path: &str) -> Result<(), StoreError> {
+    fn touched(&mut self, work: &mut Work, run_id: i64, path: &str) -> Result<(), StoreError> {
         work.line.rows += 1;
+        if !self.recorded.is_empty() {
+            self.recorded.remove(&(run_id, path.to_owned()));
+        }
         if work.digests.is_some() {
             let entry = self.at(run_id, path)?;
             if let (Some((_, after)), Some(entry)) = (&mut work.digests, entry) {
