@@ -21,7 +21,7 @@ pub enum StoreError {
     },
     /// The call requests a writer above the ceiling of the call's path.
     #[error(
-        "403: writer \"{writer}\" is above \"{ceiling}\", which this call's path allows: grant rummy.write:{writer} to the plugin, or leave the writer out"
+        "403: writer \"{writer}\" is above \"{ceiling}\", the highest that this call can use: leave the writer out"
     )]
     Ceiling {
         /// The requested writer.

@@ -1,8 +1,8 @@
 //! Defines the writers of entries, and decides which of them a call may use.
 //!
 //! The path of a call determines its ceiling: the model's for a handler that acts for the model, the client's for a JSON-RPC
-//! call, the plugin's for a hook, and the system's for the host. A call requests a writer at or below its ceiling. A plugin that
-//! is granted to write as the system has the system's ceiling. So no argument raises the authority of a call.
+//! call, the plugin's for a hook, and the system's for the host. A call requests a writer at or below its ceiling, so no argument
+//! raises the authority of a call.
 
 use crate::entry::words;
 use crate::error::StoreError;

@@ -39,6 +39,25 @@ export function insertByPriority<T extends { priority: number }>(list: T[], item
   list.splice(at < 0 ? list.length : at, 0, item);
 }
 
+/** Returns the priority of a registration. Fails if the callback is not a function or the priority is not a number. */
+export function placeOf(what: string, callback: unknown, priority: unknown): number {
+  if (typeof callback !== "function") throw new TypeError(`${what}: the callback is ${kindOf(callback)}, it has to be a function`);
+  const place = Number(priority);
+  if (!Number.isFinite(place)) throw new TypeError(`${what}: the priority "${priority}" is no number`);
+  return place;
+}
+
+/** Hooks whose values the host reads, so that a filter has to return the same kind of value. */
+const TYPED = new Set([
+  "run.config", "assembly.system", "assembly.user", "instructions.toolDocs", "llm.messages", "llm.response", "entry.recording",
+  "turn.beforeDispatch", "turn.verdict",
+]);
+
+const kindOf = (value: unknown): string => {
+  if (value === null || value === undefined) return "nothing";
+  return Array.isArray(value) ? "a list" : `${typeof value === "object" ? "an" : "a"} ${typeof value}`;
+};
+
 /** Returns the message of a thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
@@ -61,11 +80,11 @@ export class HookRegistry {
     this.#faithful = faithful;
   }
 
-  addEvent(hook: string, callback: Callback, priority = DEFAULT_PRIORITY): void {
+  addEvent(hook: string, callback: Callback, priority: unknown = DEFAULT_PRIORITY): void {
     this.#add(this.#events, hook, callback, priority);
   }
 
-  addFilter(hook: string, callback: Callback, priority = DEFAULT_PRIORITY): void {
+  addFilter(hook: string, callback: Callback, priority: unknown = DEFAULT_PRIORITY): void {
     this.#add(this.#filters, hook, callback, priority);
   }
 
@@ -105,13 +124,22 @@ export class HookRegistry {
     for (const subscriber of this.#filters.get(hook) ?? []) {
       if (!isIn(subscriber.priority, band)) continue;
       const before = threaded;
-      threaded = await this.guarded(subscriber.plugin, hook, before, () => subscriber.callback(before, ...args));
+      const after = await this.guarded(subscriber.plugin, hook, before, () => subscriber.callback(before, ...args));
+      threaded = this.#fitting(subscriber.plugin, hook, before, after);
     }
     return threaded;
   }
 
-  onTurn(callback: Callback, priority = DEFAULT_PRIORITY): void {
-    insertByPriority(this.#processors, { callback, priority, plugin: this.registering });
+  /** Keeps the previous value if a filter returns another kind, with which later filters would fail. */
+  #fitting(plugin: string, hook: string, before: unknown, after: unknown): unknown {
+    const [was, is] = [kindOf(before), kindOf(after)];
+    if (this.#faithful || was === "nothing" || was === is || !TYPED.has(hook)) return after;
+    this.fault(plugin, hook, new TypeError(`the filter returned ${is}, it has to return ${was}`));
+    return before;
+  }
+
+  onTurn(callback: Callback, priority: unknown = DEFAULT_PRIORITY): void {
+    insertByPriority(this.#processors, { callback, priority: placeOf("onTurn", callback, priority), plugin: this.registering });
   }
 
   async processTurn(rummy: unknown): Promise<void> {
@@ -158,10 +186,11 @@ export class HookRegistry {
     return { events: of(this.#events), filters: of(this.#filters) };
   }
 
-  #add(to: Map<string, Subscriber[]>, hook: string, callback: Callback, priority: number): void {
+  #add(to: Map<string, Subscriber[]>, hook: string, callback: Callback, priority: unknown): void {
+    const place = placeOf(hook, callback, priority);
     let list = to.get(hook);
     if (!list) to.set(hook, (list = []));
-    insertByPriority(list, { callback, priority, plugin: this.registering });
+    insertByPriority(list, { callback, priority: place, plugin: this.registering });
     this.version += 1;
   }
 }

@@ -22,14 +22,14 @@ export function createHooks(profile: Profile, registry: HookRegistry): Hooks {
   for (const tag of profile.namespaces) place(tree, tag, {});
   for (const tag of profile.events) {
     place(tree, tag, {
-      on: (callback: Callback, priority?: number) => registry.addEvent(tag, callback, priority),
+      on: (callback: Callback, priority?: unknown) => registry.addEvent(tag, callback, priority),
       off: (callback: Callback) => registry.removeEvent(tag, callback),
       emit: (...args: unknown[]) => registry.emitEvent(tag, ...args),
     });
   }
   for (const tag of profile.filters) {
     place(tree, tag, {
-      addFilter: (callback: Callback, priority?: number) => registry.addFilter(tag, callback, priority),
+      addFilter: (callback: Callback, priority?: unknown) => registry.addFilter(tag, callback, priority),
       removeFilter: (callback: Callback) => registry.removeFilter(tag, callback),
       filter: (value: unknown, ...args: unknown[]) => registry.applyFilters(tag, value, ...args),
     });

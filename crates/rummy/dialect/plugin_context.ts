@@ -55,9 +55,15 @@ export class PluginContext {
 
   registerScheme(options: SchemeOptions = {}): void {
     const { name = this.#name, modelVisible = 1, category = "logging", scope = "run", writableBy = ["model", "plugin"] } = options;
+    if (typeof name !== "string" || name === "") throw new Error(`registerScheme: the name ${String(name)} is no text`);
+    if (!Array.isArray(writableBy)) throw new Error(`registerScheme: writableBy is a list of ${[...WRITERS].join(", ")}`);
     must("category", category, CATEGORIES);
     must("scope", scope, SCOPES);
     for (const writer of writableBy) must("writer", writer, WRITERS);
+    const own = this.#profile.bootstrap.find((one) => one.name === name);
+    if (own?.writable_by.join() === "system" && writableBy.join() !== "system") {
+      throw new Error(`registerScheme: only pi writes ${name}://, register a scheme of another name`);
+    }
     this.#schemes.push({ name, model_visible: Number(modelVisible), category, default_scope: scope, writable_by: [...writableBy] });
   }
 
@@ -70,7 +76,7 @@ export class PluginContext {
   }
 
   /** Registers a handler, a view, or a subscriber of an event. An unknown name has no effect. */
-  on(event: string, callback: Callback, priority = DEFAULT_PRIORITY): void {
+  on(event: string, callback: Callback, priority: unknown = DEFAULT_PRIORITY): void {
     if (event === "handler") {
       this.ensureTool();
       this.#hooks.tools.onHandle(this.#name, callback, priority);
@@ -81,7 +87,7 @@ export class PluginContext {
     }
   }
 
-  filter(name: string, callback: Callback, priority = DEFAULT_PRIORITY): void {
+  filter(name: string, callback: Callback, priority: unknown = DEFAULT_PRIORITY): void {
     this.#as(() => nodeAt(this.#hooks, name)?.addFilter?.(callback, priority));
   }
 

@@ -5,7 +5,7 @@
  * not advertised, but a tag of such a tool that the model writes is still dispatched.
  */
 
-import { type Band, type Callback, DEFAULT_PRIORITY, insertByPriority, prioritiesOf } from "./hook_registry.ts";
+import { type Band, type Callback, DEFAULT_PRIORITY, insertByPriority, placeOf, prioritiesOf } from "./hook_registry.ts";
 import type { Profile } from "./profile.ts";
 
 /** Order of the tools: gather, reason, act, communicate; `update` comes last. */
@@ -64,10 +64,11 @@ export class ToolRegistry {
     return this.#tools.entries();
   }
 
-  onHandle(scheme: string, handler: Callback, priority = DEFAULT_PRIORITY): void {
+  onHandle(scheme: string, handler: Callback, priority: unknown = DEFAULT_PRIORITY): void {
+    const place = placeOf(`handler of ${scheme}`, handler, priority);
     let list = this.#handlers.get(scheme);
     if (!list) this.#handlers.set(scheme, (list = []));
-    insertByPriority(list, { handler, priority });
+    insertByPriority(list, { handler, priority: place });
     this.version += 1;
   }
 
@@ -77,6 +78,7 @@ export class ToolRegistry {
 
   /** Sets the view of a scheme at one level. The last one that is set is used. */
   onView(scheme: string, view: Callback, level: string = this.#profile.views[0]): void {
+    placeOf(`view of ${scheme}`, view, 0);
     let views = this.#views.get(scheme);
     if (!views) this.#views.set(scheme, (views = new Map()));
     views.set(level, view);

@@ -3,6 +3,7 @@
 use super::Store;
 use crate::entry::Scope;
 use crate::error::StoreError;
+use crate::profile::SchemeRow;
 use crate::text;
 use crate::writer::Writer;
 use rusqlite::params;
@@ -79,12 +80,17 @@ impl Store {
         self.permit(path, &self.rule(path), writer)
     }
 
-    /// Fails unless a rule allows the writer.
+    /// Fails unless a rule allows the writer. The host can always write the schemes of the profile that it writes, whatever a
+    /// plugin has registered.
     pub(super) fn permit(&self, path: &str, rule: &Rule, writer: Writer) -> Result<(), StoreError> {
         if rule.writers.iter().any(|one| one == writer.as_str()) {
             return Ok(());
         }
         let scheme = text::registered_scheme(path).to_owned();
+        let is_of_host = |row: &SchemeRow| row.name == scheme && row.writable_by.contains(&writer.as_str());
+        if writer == Writer::System && self.options.profile.schemes.iter().any(is_of_host) {
+            return Ok(());
+        }
         Err(StoreError::Permission { scheme, writer, allowed: rule.writers.clone() })
     }
 
