@@ -18,15 +18,16 @@ use parts::{Answer, Emitted, RealmPart};
 use pijs_extc::FileAccess;
 use pijs_host::{CallbackOutcome, Host};
 use pijs_protocol::ExtensionId;
+use pijs_runtime::compile::{Compiler, input_of};
 use pijs_runtime::{
-    CopiedPackage, Environment, ExtensionConfig, Interface, LoadedSession, SessionBuilder, SessionChoice,
+    CopiedPackage, Environment, ExtensionConfig, Interface, LoadedSession, Notices, SessionBuilder, SessionChoice,
     SessionConfig, StoreConfig,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Name of the command whose handler receives deliveries.
@@ -171,6 +172,9 @@ pub struct PluginRealm {
     /// Whether each realm has the current registrations of the others.
     is_shared: Cell<bool>,
     listener: RefCell<Option<Listener>>,
+    notices: Notices,
+    /// Commands of refusals that were shown.
+    noted_cures: RefCell<BTreeSet<String>>,
 }
 
 impl PluginRealm {
@@ -193,7 +197,7 @@ impl PluginRealm {
         let options_json = options_with_externals(options_json, externals);
         let access = FileAccess::new(environment.places());
         remove_others(&stage, externals)?;
-        let mut staged = vec![(plugins.stage(&stage, &options_json, &access)?, None)];
+        let mut staged = vec![(stage_compilable(environment, plugins, &stage, &options_json, &access)?, None)];
         for external in externals {
             staged.push((external.stage(&stage, &options_json, &access)?, Some(external)));
         }
@@ -229,8 +233,21 @@ impl PluginRealm {
         };
         parts.iter().for_each(|part| entries.subscribe(part.owner.extension.as_str()));
         let host = session.host().clone();
-        let (emitted, docs, is_surveyed, is_shared, listener) = Default::default();
-        Ok(Self { session, host, entries, parts, emitted, docs, is_surveyed, is_shared, listener })
+        let (emitted, docs, is_surveyed, is_shared, listener, noted_cures) = Default::default();
+        let notices = environment.notices.clone();
+        Ok(Self {
+            session,
+            host,
+            entries,
+            parts,
+            emitted,
+            docs,
+            is_surveyed,
+            is_shared,
+            listener,
+            notices,
+            noted_cures,
+        })
     }
 
     /// Sets the listener for events that plugins send to clients.
@@ -312,10 +329,21 @@ impl PluginRealm {
         if let Some(listener) = self.listener.borrow().as_deref() {
             answer.told.into_iter().for_each(listener);
         }
+        self.note_cures(&owner.extension, &answer.faults);
         if answer.absent {
             return Err(RummyError::Absent(op.to_owned()));
         }
         Ok(Delivered { value: answer.value, faults: answer.faults })
+    }
+
+    /// Shows the commands that prevent faults which refusals of the gate caused, each command once.
+    fn note_cures(&self, extension: &ExtensionId, faults: &[Fault]) {
+        let gate = self.session.dispatcher().gate();
+        for command in faults.iter().filter_map(|fault| gate.cure(extension, &fault.message)) {
+            if self.noted_cures.borrow_mut().insert(command.clone()) {
+                self.notices.show(&format!("to allow it: {command}"));
+            }
+        }
     }
 
     /// Returns the loaded plugins, tools and hooks.
@@ -336,7 +364,11 @@ impl PluginRealm {
     pub async fn initialise(&self) -> Result<(), RummyError> {
         let schemes = self.deliver("init", json!({})).await?.value;
         for scheme in schemes.as_array().into_iter().flatten() {
-            self.entries.with(|store| store.statement("upsert_scheme", "run", scheme))?;
+            self.entries.with(|store| match store.options().profile.has_numeric_status {
+                // Before 2.0, plugins write the schemes of the system, too.
+                true => store.statement("upsert_scheme", "run", scheme),
+                false => store.plugin_statement("upsert_scheme", "run", scheme),
+            })?;
         }
         Ok(())
     }
@@ -404,6 +436,33 @@ impl PluginRealm {
         serde_json::from_value(value)
             .map_err(|error| RummyError::Answer { op: op.to_owned(), detail: error.to_string() })
     }
+}
+
+/// Stages the plugins of the shared realm. A plugin with an error that keeps the package from being compiled is left out, and
+/// [`PluginRealm::loaded`] reports it.
+fn stage_compilable(
+    environment: &Environment,
+    plugins: &PluginSet,
+    stage: &Path,
+    options: &Value,
+    access: &FileAccess,
+) -> Result<Staged, RummyError> {
+    let mut staged = plugins.stage(stage, options, access)?;
+    if plugins.plugins().is_empty() {
+        return Ok(staged);
+    }
+    // The session finds the artifact of this build in the cache.
+    let compiler = Compiler::new(environment);
+    let id = format!("path:{}", stage.display());
+    let input = input_of(&id, stage, &[stage.join("index.js")]);
+    let mut plugins = plugins.clone();
+    while let Err(failure) = compiler.build(&id, &input) {
+        if !plugins.leave_out_broken(&failure) {
+            break;
+        }
+        staged = plugins.stage(stage, options, access)?;
+    }
+    Ok(staged)
 }
 
 /// Returns the package of plugins for the session. Notifies the user about files that were left out.

@@ -9,6 +9,7 @@
 //! and an entry that imports them. It is compiled like any extension. Files are copied under the rules for files of a build
 //! ([`copy`]), and only the user can read the copy.
 
+mod broken;
 mod copy;
 mod external;
 
@@ -78,6 +79,8 @@ pub struct PluginSource {
     pub found: PathBuf,
     /// Specifier that the entry imports: a path in the package, or the name of an installed package.
     import: String,
+    /// Error in its files that would keep the package from being compiled: the plugin is not imported, and reports it.
+    error: Option<String>,
 }
 
 /// A folder whose files are copied.
@@ -132,7 +135,7 @@ impl PluginSet {
             let relative = path.strip_prefix(&base).unwrap_or(&path);
             let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
             let import = format!("./{to}/{below}{}", slashed(relative));
-            self.plugins.push(PluginSource { name, found: path, import });
+            self.plugins.push(PluginSource { name, found: path, import, error: None });
         }
         self.bundle(Source { folder: from, loose: None }, to);
         self.bounded()
@@ -199,7 +202,8 @@ impl PluginSet {
             return Ok(None);
         }
         self.packages.push(Needed { name: value.to_owned(), modules: folder.clone(), within });
-        self.plugins.push(PluginSource { name: name.to_owned(), found, import: value.to_owned() });
+        let import = value.to_owned();
+        self.plugins.push(PluginSource { name: name.to_owned(), found, import, error: None });
         Ok(Some((ExtensionId::new(format!("rummy:{value}")), Some(*scope))))
     }
 
@@ -227,7 +231,7 @@ impl PluginSet {
         let loose = (!found.is_dir()).then(|| found.clone());
         self.bundle(Source { folder: from, loose }, to);
         let id = ExtensionId::new(format!("path:{}", found.display()));
-        self.plugins.push(PluginSource { name: name.to_owned(), found, import });
+        self.plugins.push(PluginSource { name: name.to_owned(), found, import, error: None });
         Ok(Some((id, None)))
     }
 
@@ -328,9 +332,13 @@ impl PluginSet {
     fn entry(&self, options: &serde_json::Value) -> String {
         let mut text = String::from("import { dialect } from \"./dialect/index.ts\";\n\nexport default dialect(");
         let _ = writeln!(text, "{options}, [");
-        for PluginSource { name, found, import } in &self.plugins {
+        for PluginSource { name, found, import, error } in &self.plugins {
             let (name, path, import) = (json!(name), json!(found.to_string_lossy()), json!(import));
-            let _ = writeln!(text, "  {{ name: {name}, path: {path}, load: () => import({import}) }},");
+            let load = match error {
+                Some(error) => format!("Promise.reject(new SyntaxError({}))", json!(error)),
+                None => format!("import({import})"),
+            };
+            let _ = writeln!(text, "  {{ name: {name}, path: {path}, load: () => {load} }},");
         }
         text.push_str("]);\n");
         text
