@@ -136,5 +136,5 @@ fn the_catalogue_is_whole() {
         assert!(catalogue["notifications"][method]["params"].is_object(), "{method}");
     }
     assert_eq!(catalogue["methods"]["stream"]["params"]["chunk"], "The new output.");
-    assert_eq!(catalogue["methods"]["getRuns"]["params"]["limit"], "optional: Most rows.");
+    assert_eq!(catalogue["methods"]["getRuns"]["params"]["limit"], "optional: Maximum number of rows.");
 }
