@@ -339,9 +339,11 @@ impl PluginRealm {
     /// Shows the commands that prevent faults which refusals of the gate caused, each command once.
     fn note_cures(&self, extension: &ExtensionId, faults: &[Fault]) {
         let gate = self.session.dispatcher().gate();
-        for command in faults.iter().filter_map(|fault| gate.cure(extension, &fault.message)) {
-            if self.noted_cures.borrow_mut().insert(command.clone()) {
-                self.notices.show(&format!("to allow it: {command}"));
+        for fault in faults {
+            let cure = gate.cure(extension, &fault.message);
+            if let Some(command) = cure.filter(|command| self.noted_cures.borrow_mut().insert(command.clone())) {
+                self.notices
+                    .show(&format!("a call of the plugin {} was refused; to allow it: {command}", fault.plugin));
             }
         }
     }
