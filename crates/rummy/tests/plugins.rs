@@ -12,8 +12,8 @@ use std::rc::Rc;
 const PLUGINS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/rummy/plugins");
 
 /// Creates a store with a run.
-fn store() -> EntryConnector {
-    let entries = EntryConnector::open(None, "2.x", 2, Ambient::system()).expect("a store");
+fn store(profile: &str) -> EntryConnector {
+    let entries = EntryConnector::open(None, profile, 2, Ambient::system()).expect("a store");
     let made = entries.with(|store| {
         let project = store.upsert_project("demo", None, None)?;
         store.create_run(project, "test", None, None)
@@ -39,7 +39,7 @@ fn with_plugins(plugins: PluginSet, adapt: impl FnOnce(&mut RealmOptions), test:
         options.session.isolation = Isolation::Thread;
         options.bundled = false;
         adapt(&mut options);
-        let entries = store();
+        let entries = store(&options.profile);
         let realm = PluginRealm::open(&environment, &plugins, entries, Interface::default(), options).await;
         let realm = Rc::new(realm.unwrap_or_else(|error| panic!("{error}")));
         realm.run(test(Rc::clone(&realm))).await;
