@@ -29,7 +29,7 @@ macro_rules! words {
                 match word {
                     $($word => Ok(Self::$variant),)+
                     _ => Err($crate::StoreError::invalid(format!(
-                        "{}: unknown value `{word}`: use one of {}", $what, [$($word),+].join(", ")
+                        "{}: unknown value `{word}`; use one of {}", $what, [$($word),+].join(", ")
                     ))),
                 }
             }

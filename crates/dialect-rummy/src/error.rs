@@ -20,9 +20,7 @@ pub enum StoreError {
         allowed: Vec<String>,
     },
     /// The call requests a writer above the ceiling of the call's path.
-    #[error(
-        "403: writer \"{writer}\" is above \"{ceiling}\", the highest that this call can use: leave the writer out"
-    )]
+    #[error("403: writer \"{writer}\" is above \"{ceiling}\", the highest that this call can use; omit the writer")]
     Ceiling {
         /// The requested writer.
         writer: Writer,
@@ -33,9 +31,7 @@ pub enum StoreError {
     #[error("403: db.{0} is reserved for the host: change runs through entries, such as set run://ALIAS")]
     Statement(String),
     /// The body of an entry would be too large.
-    #[error(
-        "413: the body of {path} would have {size} bytes, at most {limit} are allowed: split it into several entries"
-    )]
+    #[error("413: the body of {path} would have {size} bytes (the limit is {limit}); split it into several entries")]
     Overflow {
         /// Path of the entry.
         path: String,

@@ -388,7 +388,7 @@ impl Store {
 
 fn unknown_visibility(store: &Store, word: &str) -> StoreError {
     let words = store.options().profile.visibilities.join(", ");
-    StoreError::invalid(format!("visibility: unknown value `{word}`: use one of {words}"))
+    StoreError::invalid(format!("visibility: unknown value `{word}`; use one of {words}"))
 }
 
 fn string(object: &Map<String, Value>, name: &str) -> Option<String> {
@@ -443,7 +443,7 @@ impl<'a> Args<'a> {
     }
 
     fn object(&self) -> Result<&'a Map<String, Value>, StoreError> {
-        let what = || StoreError::invalid(format!("{}: takes one object: pass runId and path in it", self.method));
+        let what = || StoreError::invalid(format!("{} takes one object; pass runId and path in it", self.method));
         self.value(0).as_object().ok_or_else(what)
     }
 

@@ -108,7 +108,7 @@ impl Store {
         let entry = self.entry(run_id, &path)?.filter(|entry| entry.state == State::Proposed);
         let Some(entry) = entry else {
             return Err(StoreError::invalid(format!(
-                "{path}: is not proposed: list the open proposals with getUnresolved"
+                "{path} is not proposed; list the open proposals with getUnresolved"
             )));
         };
         let attributes: Map<String, Value> = serde_json::from_str(&entry.attributes).unwrap_or_default();

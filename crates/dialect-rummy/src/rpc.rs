@@ -48,7 +48,7 @@ impl Incoming {
             return Err(refuse(&of_error, "jsonrpc: must be \"2.0\""));
         }
         let Some(method) = message.get("method").and_then(Value::as_str) else {
-            return Err(refuse(&of_error, "method: is required: call discover for the list"));
+            return Err(refuse(&of_error, "method is required; call discover for the list"));
         };
         let params = match message.get("params") {
             None | Some(Value::Null) => Map::new(),

@@ -34,7 +34,7 @@ impl Mode {
         match word {
             "ask" => Ok(Self::Ask),
             "act" => Ok(Self::Act),
-            _ => Err(StoreError::invalid(format!("mode: unknown value `{word}`: use ask or act"))),
+            _ => Err(StoreError::invalid(format!("mode: unknown value `{word}`; use ask or act"))),
         }
     }
 }

@@ -62,7 +62,7 @@ impl Store {
         let state = self.entry(run_id, &path)?.map(|entry| entry.state);
         if state != Some(State::Streaming) {
             let what = state.map_or("it does not exist".to_owned(), |state| format!("it is {state}"));
-            return Err(StoreError::invalid(format!("stream: channel {path} accepts no chunks: {what}")));
+            return Err(StoreError::invalid(format!("stream: channel {path} does not accept chunks, because {what}")));
         }
         self.set(&Set::new(run_id, &path).body(chunk).appending(), self.writer_of(&path))
     }
@@ -80,7 +80,7 @@ impl Store {
         let is_log = log.starts_with("log://") || self.options().profile.has_numeric_status;
         if channels.is_empty() || !is_log {
             return Err(StoreError::invalid(format!(
-                "stream: {path} has no channels: name the log entry of a command"
+                "stream: {path} has no channels; name the log entry of a command"
             )));
         }
         let (state, outcome) = match end {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RummyError {
-    /// A plugin folder or file cannot be read, or the package of plugins cannot be written.
+    /// A plugin folder or file cannot be read, or the plugin package cannot be written.
     #[error("{}: {source}", path.display())]
     File {
         /// The folder or file.
@@ -19,12 +19,14 @@ pub enum RummyError {
         source: std::io::Error,
     },
     /// The plugins exceed a limit of a session.
-    #[error("{what}: at most {most} are loaded; leave some out with a file called DISABLED in their folder")]
+    #[error("{what} (the limit is {most}): {help}")]
     TooMuch {
-        /// The limited items: plugins, files, bytes or folders.
+        /// The problem, such as `too many plugins`.
         what: &'static str,
         /// The limit.
         most: usize,
+        /// Advice on how to stay within the limit.
+        help: &'static str,
     },
     /// A variable names a plugin that does not exist.
     #[error("{variable}={value}: there is no such file, folder or installed package")]

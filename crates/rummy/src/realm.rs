@@ -36,15 +36,15 @@ const COMMAND: &str = "rummy";
 /// Maximum number of skipped files that a notice lists; the ledger lists all of them.
 const MAX_NOTED: usize = 8;
 
-/// Notifies the user about files that were left out of the package of plugins.
+/// Notifies the user about files that were not copied into the plugin package.
 fn note_refused(environment: &Environment, refused: &[String]) {
     for reason in refused.iter().take(MAX_NOTED) {
-        environment.notices.warn(format_args!("left out of the plugins: {reason}"));
+        environment.notices.warn(format_args!("a file of the plugins was skipped: {reason}"));
     }
     if let Some(more) = refused.len().checked_sub(MAX_NOTED).filter(|more| *more > 0) {
         environment
             .notices
-            .warn(format_args!("left out of the plugins: {more} more; `extension.build` in the ledger names them"));
+            .warn(format_args!("skipped {more} more files of the plugins; see `extension.build` in the ledger"));
     }
 }
 
@@ -229,7 +229,7 @@ impl PluginRealm {
             std::iter::once(COMMAND.to_owned()).chain(externals.iter().map(ExternalPlugin::command)).collect();
         let Some(parts) = parts_of(session.host(), &commands) else {
             session.close();
-            return Err(RummyError::NotLoaded("a package of plugins registered no command".to_owned()));
+            return Err(RummyError::NotLoaded("a plugin package registered no command".to_owned()));
         };
         parts.iter().for_each(|part| entries.subscribe(part.owner.extension.as_str()));
         let host = session.host().clone();
@@ -375,7 +375,8 @@ impl PluginRealm {
         Ok(())
     }
 
-    /// Creates or updates the `rummy` object of a turn or a call. The writer of its writes is limited to the ceiling of `path`.
+    /// Creates or updates the `rummy` object of a turn or a call. Writes through it may use at most the writer that `path` allows
+    /// ([`CallPath::ceiling`]).
     ///
     /// # Errors
     ///

@@ -125,7 +125,7 @@ impl RunDriver<'_> {
             self.progress(state, turn, "retrying").await?;
             request.messages.push(RequestMessage::user(retry));
         }
-        Err(RummyError::Model(format!("{MAX_DISCARDED} replies of one turn were stopped")))
+        Err(RummyError::Model(format!("gave up after {MAX_DISCARDED} stopped replies in one turn")))
     }
 
     /// Sends the request once. Returns the reply, or the reason why it was discarded, and the rules to remind the model of.

@@ -208,7 +208,7 @@ impl<'a> RunDriver<'a> {
         Self { realm, models, ambient, limits, client, cancel, resolving, rules: None, attempts }
     }
 
-    /// Applies native rules to replies.
+    /// Sets the native rules that are applied to replies.
     #[must_use]
     pub fn with_rules(self, rules: Option<&'a RuleSet>) -> Self {
         Self { rules, ..self }

@@ -153,11 +153,12 @@ fn with_folders(
     variables
 }
 
-/// Opens the store of a project.
+/// Opens the store of a project, or a store in memory.
 ///
 /// # Errors
 ///
-/// Fails when its folder cannot be created, and when the database belongs to another program or is damaged.
+/// Fails when the folder of the database cannot be created, when the database belongs to another program or is damaged, and when
+/// the profile is unknown.
 pub fn open_store(
     environment: &Environment,
     profile: &str,
@@ -337,8 +338,8 @@ impl RummySession {
                 let credentials = known.credentials(&model).await.map_err(said)?.ok_or_else(no_key)?;
                 open_http(model, credentials, &options, &self.ambient).map_err(|error| said(error.to_string()))
             }
-            _ => Err(UserError::usage(format!("{}/{} is a model of an extension", model.provider, model.id))
-                .help("choose one of the catalogue with --model: pi --list-models")
+            _ => Err(UserError::usage(format!("{}/{} comes from an extension", model.provider, model.id))
+                .help("choose a built-in model with --model; pi --list-models lists them")
                 .into()),
         }
     }

@@ -39,6 +39,8 @@ const MAX_FILES: usize = 4096;
 const MAX_BYTES: usize = 64 << 20;
 /// Maximum number of folder levels in one bundle.
 const MAX_LEVELS: usize = 24;
+/// Advice for plugins that exceed a limit.
+const SKIP_PLUGINS: &str = "put a file named DISABLED in the folder of each plugin to skip";
 
 /// Suffixes of files that code may import or read at run time.
 const KEPT: &[&str] = &["cjs", "js", "json", "md", "mjs", "mts", "sql", "ts", "txt"];
@@ -265,8 +267,12 @@ impl PluginSet {
 
     fn bounded(self) -> Result<Self, RummyError> {
         match (self.plugins.len() > MAX_PLUGINS, self.externals.len() > MAX_EXTERNAL) {
-            (true, _) => Err(RummyError::TooMuch { what: "plugins", most: MAX_PLUGINS }),
-            (_, true) => Err(RummyError::TooMuch { what: "plugins of RUMMY_PLUGIN_*", most: MAX_EXTERNAL }),
+            (true, _) => Err(RummyError::TooMuch { what: "too many plugins", most: MAX_PLUGINS, help: SKIP_PLUGINS }),
+            (_, true) => Err(RummyError::TooMuch {
+                what: "too many RUMMY_PLUGIN_* variables",
+                most: MAX_EXTERNAL,
+                help: "unset some of them",
+            }),
             _ => Ok(self),
         }
     }
@@ -416,7 +422,11 @@ fn name_of(path: &Path) -> String {
 /// Collects the plugin files below a folder.
 fn scan(folder: &Path, is_top: bool, level: usize, found: &mut Vec<PathBuf>) -> Result<(), RummyError> {
     if level > MAX_LEVELS {
-        return Err(RummyError::TooMuch { what: "levels of folders", most: MAX_LEVELS });
+        return Err(RummyError::TooMuch {
+            what: "too many levels of plugin folders",
+            most: MAX_LEVELS,
+            help: SKIP_PLUGINS,
+        });
     }
     for path in sorted(folder)? {
         let name = name_of(&path);

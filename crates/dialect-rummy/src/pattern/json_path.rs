@@ -83,7 +83,7 @@ impl JsonPath {
                 }
                 if seen + next.len() > MAX_VALUES {
                     let message =
-                        format!("the JSONPath leads to more than {MAX_VALUES} values: name keys instead of `..`");
+                        format!("the JSONPath matches more than {MAX_VALUES} values: name keys instead of `..`");
                     return Err(PatternError::new(PatternErrorKind::Limit, message));
                 }
             }

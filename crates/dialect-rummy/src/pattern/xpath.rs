@@ -1,8 +1,8 @@
-//! Evaluates XPath 1.0 on XML texts within a limit of steps.
+//! Evaluates XPath 1.0 on XML text with a step limit.
 //!
 //! Expressions are limited in length and nesting, because their parser recurses. The nodes of a text and the steps of an
-//! evaluation are limited; each visited node and each read piece of text is a step. When the steps are exhausted, the tree
-//! appears to end, so the evaluation ends soon after, and its result is an error.
+//! evaluation are limited; every node visited and every 64 bytes of text read cost one step. When the steps are exhausted, the
+//! tree appears to end, so the evaluation ends soon after, and its result is an error.
 
 use super::{PatternError, PatternErrorKind};
 use roxmltree::{Document, NodeType, ParsingOptions};

@@ -95,13 +95,11 @@ impl Connection {
             }
             Err(_) if !is_method(method) && replacement(method).is_some() => {
                 let instead = replacement(method).unwrap_or_default();
-                return Err(StoreError::invalid(format!(
-                    "{method}: protocol {PROTOCOL} has no such method: use {instead}"
-                )));
+                return Err(StoreError::invalid(format!("protocol {PROTOCOL} has no method {method}; use {instead}")));
             }
             Err(_) if !is_method(method) => {
                 return Err(StoreError::invalid(format!(
-                    "{method}: there is no such method: call discover for the list"
+                    "protocol {PROTOCOL} has no method {method}; call discover for the list"
                 )));
             }
             Err(error) => return Err(StoreError::invalid(format!("{method}: {error}"))),
@@ -194,7 +192,7 @@ fn is_method(method: &str) -> bool {
 }
 
 fn no_project(method: &str) -> StoreError {
-    StoreError::invalid(format!("{method}: the connection has no project: call rummy/hello first"))
+    StoreError::invalid(format!("{method}: the connection has no project; call rummy/hello first"))
 }
 
 /// The context of a call after the handshake.
@@ -319,7 +317,7 @@ impl InProject<'_> {
         };
         match self.known(alias)? {
             Some(run_id) => Ok(run_id),
-            None => Err(StoreError::invalid(format!("run not found: {alias}: list runs with getRuns"))),
+            None => Err(StoreError::invalid(format!("run not found: {alias}; list runs with getRuns"))),
         }
     }
 
@@ -421,7 +419,7 @@ impl InProject<'_> {
                 return Err(StoreError::invalid("set run://: attributes.model is required for a new run"));
             };
             if is_fork && existing.is_none() {
-                return Err(StoreError::invalid(format!("run not found: {named}: fork an existing run")));
+                return Err(StoreError::invalid(format!("run not found: {named}; fork an existing run")));
             }
             return self.start(if is_fork { String::new() } else { named }, &model, set.body, &attributes, existing);
         };
@@ -470,7 +468,7 @@ impl InProject<'_> {
             )));
         }
         if self.store.run_by_alias(&alias)?.is_some() {
-            return Err(StoreError::invalid(format!("set run://{alias}: the alias is taken: choose another one")));
+            return Err(StoreError::invalid(format!("set run://{alias}: the alias is taken; choose another one")));
         }
         let start = Start {
             project_id: self.project.id,

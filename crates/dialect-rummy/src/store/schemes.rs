@@ -102,7 +102,7 @@ impl Store {
             ("global", _) => Ok(Scope::Global),
             ("project", Some(project)) => Ok(Scope::Project(project)),
             ("project", None) => Err(StoreError::invalid(format!(
-                "set: {path} belongs to a project and the call names none: pass projectId"
+                "set: {path} belongs to a project but the call names none; pass projectId"
             ))),
             _ => Ok(Scope::Run(run)),
         }

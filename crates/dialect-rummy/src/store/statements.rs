@@ -357,7 +357,7 @@ impl Store {
         let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| *name);
         let Some((_, sql)) = STATEMENTS.iter().find(|(one, _)| *one == name) else {
             return Err(StoreError::invalid(format!(
-                "db.{name}: no statement has this name: use entries, or another one"
+                "db.{name} is not a known statement; check its name, or use `rummy.entries`"
             )));
         };
         let mut statement = self.connection.prepare_cached(sql)?;

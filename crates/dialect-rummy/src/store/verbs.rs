@@ -243,7 +243,7 @@ impl Store {
     /// Records the update of a turn under `update://`, and returns the new path. Ignores the path in `update`.
     pub fn update(&mut self, update: &Set, status: i64, writer: Writer) -> Result<String, StoreError> {
         let Some(body) = &update.body else {
-            return Err(StoreError::invalid("update: body is required: pass the text of the update"));
+            return Err(StoreError::invalid("update: body is required; pass the text of the update"));
         };
         required("update", update.run_id, &[])?;
         self.perform("update", update.run_id, update.turn, "update://", writer, |store, work| {
@@ -395,7 +395,7 @@ impl Store {
         let rule = self.rule(&path);
         if path.chars().count() > MAX_OF_PATH {
             return Err(StoreError::invalid(format!(
-                "set: a path has at most {MAX_OF_PATH} characters: slugPath makes one"
+                "set: the path has more than {MAX_OF_PATH} characters; shorten it with slugPath"
             )));
         }
         self.permit(&path, &rule, writer)?;
@@ -450,7 +450,7 @@ impl Store {
 
     fn append(&mut self, set: &Set, writer: Writer, work: &mut Work) -> Result<(), StoreError> {
         let Some(chunk) = &set.body else {
-            return Err(StoreError::invalid("set: append requires body: pass the text to add"));
+            return Err(StoreError::invalid("set: append requires body; pass the text to add"));
         };
         let path = text::normalize_path(&set.path);
         self.permit_change(&path, writer)?;
@@ -718,7 +718,7 @@ fn attributes_of(path: &str, given: Option<&Map<String, Value>>, current: Option
 
 fn required(verb: &str, run_id: i64, words: &[(&str, &str)]) -> Result<(), StoreError> {
     if run_id <= 0 {
-        return Err(StoreError::invalid(format!("{verb}: runId is required: pass the number of the run")));
+        return Err(StoreError::invalid(format!("{verb}: runId is required; pass the number of the run")));
     }
     match words.iter().find(|(_, word)| word.is_empty()) {
         Some((name, _)) => Err(StoreError::invalid(format!("{verb}: {name} is required"))),

@@ -4,7 +4,7 @@ use super::{Command, edits};
 use crate::pattern::parse_sed;
 use serde_json::{Map, Value, json};
 
-/// Returns the command of a tag, and a warning about its body.
+/// Returns the command of a tag, and a warning about its body, if any.
 pub(super) fn command(name: &str, attributes: &Map<String, Value>, body: &str) -> (Command, Option<String>) {
     let trimmed = body.trim();
     let text = |key: &str| attributes.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());

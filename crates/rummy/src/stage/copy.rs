@@ -1,8 +1,7 @@
 //! Copies folders of plugins and packages into the staged package.
 //!
 //! Each file is read under the rules of a build ([`CopiedFolder`]): protected files are refused in any folder, links are not
-//! followed, and files that were read or refused are added to the record of the build. Refused files are left out of the package
-//! and listed.
+//! followed, and files that were read or refused are added to the record of the build. Refused files are not copied, but listed.
 
 use super::{KEPT, MAX_BYTES, MAX_FILES, MAX_LEVELS, make, name_of, sorted, write};
 use crate::error::RummyError;
@@ -13,6 +12,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// Advice for a folder that exceeds a limit.
+const SMALLER: &str = "move files that the plugins do not need out of the folder";
 
 /// Limits of one source: a bundle and the packages that it depends on.
 fn limits() -> Limits {
@@ -98,7 +100,11 @@ impl<'a> Copier<'a> {
         level: usize,
     ) -> Result<(), RummyError> {
         if level > MAX_LEVELS {
-            return Err(RummyError::TooMuch { what: "levels of folders", most: MAX_LEVELS });
+            return Err(RummyError::TooMuch {
+                what: "too many levels of folders in a plugin folder",
+                most: MAX_LEVELS,
+                help: SMALLER,
+            });
         }
         make(to)?;
         for path in sorted(from)? {
@@ -135,10 +141,18 @@ impl<'a> Copier<'a> {
         };
         (copied.files, copied.bytes) = (copied.files + 1, copied.bytes + bytes.len());
         if copied.files > MAX_FILES {
-            return Err(RummyError::TooMuch { what: "files in one folder of plugins", most: MAX_FILES });
+            return Err(RummyError::TooMuch {
+                what: "too many files in a plugin folder",
+                most: MAX_FILES,
+                help: SMALLER,
+            });
         }
         if copied.bytes > MAX_BYTES {
-            return Err(RummyError::TooMuch { what: "bytes in one folder of plugins", most: MAX_BYTES });
+            return Err(RummyError::TooMuch {
+                what: "too many bytes in a plugin folder",
+                most: MAX_BYTES,
+                help: SMALLER,
+            });
         }
         write(to, &bytes)
     }

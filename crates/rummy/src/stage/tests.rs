@@ -12,10 +12,10 @@ fn tree(files: &[&str]) -> tempfile::TempDir {
     folder
 }
 
-/// Follows rummy's plugin guide, "Plugin Contract": a plugin is a folder with a file of the same name. Plugins are sorted,
-/// because that order is the same everywhere.
+/// Follows rummy's plugin guide, "Plugin Contract": a plugin is a folder with a file of the same name. An `index.js` in a
+/// folder, and a file at the top, are plugins too. Plugins are sorted, so that their order is the same everywhere.
 #[test]
-fn plugins_are_files_of_their_folders_name_in_sorted_order() {
+fn plugins_are_named_after_their_folder_and_sorted() {
     let folder = tree(&[
         "b/b.js",
         "a/index.js",
