@@ -161,10 +161,10 @@ fn breach(
             if events::is_known(event) {
                 return None;
             }
-            let message = format!("`{event}` is an event that never fires: pi has none of this name");
+            let message = format!("`{event}` is not an event of pi, so this handler never runs");
             let help = match events::similar(event) {
                 Some(known) => format!("did you mean `{known}`?"),
-                None => "check the spelling; the handler is registered and never called".to_owned(),
+                None => "check the spelling".to_owned(),
             };
             Diagnostic::new(Code::Event, message).help(help)
         }

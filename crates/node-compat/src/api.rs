@@ -38,32 +38,32 @@ pub const CALLBACKS: [Callback; 4] = [
         argument: 1,
         member: None,
         context: 1,
-        help: "an event is listened to with a function: `pi.on(EVENT, (event, ctx) => { ... })`",
+        help: "pass a handler: `pi.on(EVENT, (event, ctx) => { ... })`",
     },
     Callback {
         method: "registerCommand",
         argument: 1,
         member: Some("handler"),
         context: 1,
-        help: "a command has a handler: `{ handler: async (args, ctx) => { ... } }`",
+        help: "add a `handler`: `{ handler: async (args, ctx) => { ... } }`",
     },
     Callback {
         method: "registerShortcut",
         argument: 1,
         member: Some("handler"),
         context: 0,
-        help: "a shortcut has a handler: `{ handler: async (ctx) => { ... } }`",
+        help: "add a `handler`: `{ handler: async (ctx) => { ... } }`",
     },
     Callback {
         method: "registerTool",
         argument: 0,
         member: Some("execute"),
         context: 4,
-        help: "a tool is run by its `execute`: `async execute(toolCallId, params, signal, onUpdate, ctx) { ... }`",
+        help: "add an `execute`: `async execute(toolCallId, params, signal, onUpdate, ctx) { ... }`",
     },
 ];
 
-/// The arguments that are needed, by method.
+/// Arguments without which a method throws at once.
 pub const NEEDED: [Needed; 2] = [
     Needed {
         method: "registerFlag",

@@ -160,7 +160,7 @@ mod tests {
             (
                 "BD_EVENT",
                 Verdict::Warning,
-                "`tool_cal` is an event that never fires",
+                "`tool_cal` is not an event of pi, so this handler never runs",
                 "its handler of `tool_cal` (no such event)",
             ),
             ("BD_API", Verdict::Blocked, "`frob` is not a function", "`frob` (no such member of pi)"),

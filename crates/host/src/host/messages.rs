@@ -342,7 +342,7 @@ fn unknown_event(slot: &Rc<Slot>, event: &str) -> String {
     let found = findings.iter().find(|found| found.code == UNKNOWN_EVENT && found.message.starts_with(&named));
     let place = found.map(|found| format!(" ({}:{}:{})", found.file, found.line, found.column)).unwrap_or_default();
     let meant = events::similar(event).map(|meant| format!("; did you mean \"{meant}\"?")).unwrap_or_default();
-    format!("listens to \"{event}\", an event that never fires{place}{meant}")
+    format!("listens to \"{event}\", which is not an event of pi{place}{meant}")
 }
 
 /// Code of the scan's diagnostic for an event that pi does not have.
