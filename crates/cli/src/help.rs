@@ -47,8 +47,8 @@ pub(crate) async fn print(environment: &Environment, args: RunArgs, flags: Vec<E
 
 /// `pi config`
 pub(crate) fn no_config() -> UserError {
-    UserError::usage("pi config is not supported: there is no list to filter the contents of packages").help(
-        "write the package in settings.json as {\"source\": \"npm:NAME\", \"extensions\": [\"-path\"]}, or leave it out with: pi remove",
+    UserError::usage("pi config is not supported: PiJS has no screen for choosing what a package loads").help(
+        "list the package in settings.json as {\"source\": \"npm:NAME\", \"extensions\": [\"-path\"]} to leave out one extension, or uninstall it with: pi remove",
     )
 }
 

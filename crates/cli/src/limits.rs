@@ -91,7 +91,7 @@ fn walls(environment: &Environment, decided: &UserDecisions) -> Result<Map<Strin
     struct Nobody;
     impl SyncHost for Nobody {
         fn call(&mut self, call: HostCall) -> SyncReply {
-            let error = HostcallError::invalid("schema", "this realm is only looked at");
+            let error = HostcallError::invalid("schema", "this realm is only inspected");
             SyncReply { result: HostResult::failed(call.call_id, error), now: Now::default(), state: None }
         }
     }

@@ -122,7 +122,7 @@ fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
     let one = answers_one(environment, args);
     if args.mode == Mode::Rpc && args.files().next().is_some() {
         return Err(UserError::usage("@file arguments are not supported in RPC mode")
-            .help("read the file yourself and send its text with the command prompt"));
+            .help("read the file yourself and send its text in a `prompt` command"));
     }
     if args.session.resume && (one || args.mode == Mode::Rpc) {
         return Err(UserError::usage("--resume needs a terminal, to choose a session")
@@ -132,7 +132,7 @@ fn check_usage(environment: &Environment, args: &RunArgs) -> Result<()> {
         return Err(UserError::usage("--tui-mode: only fullscreen is supported").help("leave the option out"));
     }
     if !args.print && args.mode == Mode::Json && args.messages.is_empty() && environment.stdin_is_terminal {
-        return Err(UserError::usage("--mode json needs a prompt").help("answer one with: pi -p 'PROMPT' --mode json"));
+        return Err(UserError::usage("--mode json needs a prompt").help("pass one with: pi -p 'PROMPT' --mode json"));
     }
     if args.isolation == Isolation::Process && !cfg!(target_os = "linux") {
         return Err(

@@ -48,7 +48,7 @@ pub(crate) async fn piped(environment: &Environment, args: &RunArgs) -> Result<P
     let prompts = typed(environment, args, String::from_utf8_lossy(&piped).trim().to_owned())?;
     if prompts.prompts.is_empty() && !args.print {
         return Err(UserError::usage("input and output are not a terminal").help(
-            "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or drive a session with: pi --mode rpc",
+            "run one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or drive a session with: pi --mode rpc",
         ));
     }
     Ok(prompts)

@@ -380,7 +380,7 @@ fn counts(played: &Outcome) -> String {
     let Outcome { realms, ticks, records, skipped, .. } = played;
     let skipped = match skipped {
         0 => String::new(),
-        skipped => format!(" ({skipped} ended by a kill, not entered)"),
+        skipped => format!(" ({skipped} skipped: the realm was stopped during them)"),
     };
     format!("{realms} {}, {ticks} ticks{skipped}, {records} records", if *realms == 1 { "realm" } else { "realms" })
 }

@@ -111,7 +111,7 @@ fn an_explanation_of_a_partly_granted_request_names_the_granted_part() {
     mine(&world, RUNS);
     world.pi(&["ext", "grants", "allow", "./mine", "exec:true --version \"\""]).succeeded();
     let explained = world.pi(&["ext", "explain", "./mine"]);
-    for words in ["  in part  run programs: true", "granted: run programs: true --version and nothing after it"] {
+    for words in ["  in part  run programs: true", "granted: run programs: true --version with no further arguments"] {
         assert!(explained.succeeded().stdout.contains(words), "{words}: {}", explained.stdout);
     }
     assert!(world.pi(&["ext", "explain", "./mine", "exec", "true"]).stdout.contains("denied   exec true"));

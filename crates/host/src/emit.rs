@@ -268,8 +268,8 @@ fn targets(slot: &Rc<Slot>, event: &str) -> Vec<HandlerTarget> {
 fn missed(target: &HandlerTarget, event: &Event) -> EventResult {
     let path = target.slot.cell.borrow().path(Some(target.entry));
     let message = format!(
-        "extension \"{path}\" decides about this and was stopped, so it is refused; /reload or a new session \
-         starts it again"
+        "refused: extension \"{path}\", which has to decide about this, was stopped; restart it with /reload or a \
+         new session"
     );
     let error = ErrorReport { name: Some("Error".to_owned()), ..plain_error(target.entry, event.name(), message) };
     EventResult { event_id: EventId::new(""), value: None, changed: Map::new(), error: Some(error) }

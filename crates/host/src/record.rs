@@ -147,7 +147,14 @@ pub(crate) fn reached(services: &Services, caller: &Caller, decision: &Decision)
     let level = if decision.allowed { Level::Debug } else { Level::Warn };
     let reason = decision.reason.map(pijs_hostcall::Reason::as_str);
     let data = json!({ "capability": decision.capability, "allowed": decision.allowed, "reason": reason });
-    event(services, caller, level, "model.reached", "the extension asks a model on a server that it chose", data);
+    event(
+        services,
+        caller,
+        level,
+        "model.reached",
+        "the extension sends a request to a model on a server of its own choice",
+        data,
+    );
 }
 
 /// Records the load of an entry, or its failure.

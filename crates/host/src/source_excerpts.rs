@@ -114,7 +114,7 @@ impl SourceLocation<'_> {
             if left == 0 {
                 return Some(before + at);
             }
-            left = left.checked_sub(u32::try_from(character.len_utf16()).expect("one or two"))?;
+            left = left.checked_sub(u32::try_from(character.len_utf16()).expect("a character has one or two units"))?;
         }
         None
     }

@@ -55,7 +55,7 @@ impl Host {
     /// Returns the outcome of the first delta and the number of others that passed; skip those. Call this next with the first
     /// remaining delta, or call [`Host::stream_over`]. [`Host::lookahead`] returns how many deltas to add.
     pub fn stream_ahead(&self, deltas: &[StreamDelta]) -> (StreamOutcome, usize) {
-        let first = deltas.first().expect("a delta to ask about");
+        let first = deltas.first().expect("at least one delta is given");
         self.finish_held(Some(first));
         if !self.has_stream_handler(first.source) {
             return (StreamOutcome::Continue, 0);

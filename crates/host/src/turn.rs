@@ -158,7 +158,7 @@ impl RealmTurn<'_> {
             ) => (Task::Message(message), false),
             Macrotask::Timer(timer) => (Task::Message(Box::new(Message::TimerFired { timer })), false),
             Macrotask::Arrival(Arrival::Delta) => {
-                let delta = self.deltas.first().expect("a delta is only queued while `stream` runs its loop");
+                let delta = self.deltas.first().expect("deltas are queued only while `stream` runs");
                 if self.hostcalls.state.version() == *self.hostcalls.seen_state {
                     // No message precedes the delta in the queue, so it is delivered without a copy.
                     return TurnOutput::streamed(match self.deltas {

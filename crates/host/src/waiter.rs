@@ -28,7 +28,7 @@ pub(crate) struct IdleTime {
 }
 
 impl IdleTime {
-    /// Resets both times after a turn.
+    /// Resets the time without any pending work after a turn; the other time goes on, because a turn does not end a wait.
     pub(crate) fn turns(&mut self) {
         self.nothing = None;
     }

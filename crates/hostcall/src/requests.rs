@@ -391,7 +391,7 @@ fn program(line: &str) -> String {
         return format!("{} with the variables {names}", program(&describe.join(" ")));
     }
     if let Some(whole) = line.strip_suffix(" \"\"") {
-        return format!("{} and nothing after it", shown(whole, MAX_ENTRY_CHARS));
+        return format!("{} with no further arguments", shown(whole, MAX_ENTRY_CHARS));
     }
     let name = describe.first().copied().unwrap_or_default();
     match (line.strip_suffix(" *"), programs::kind_of(name)) {
@@ -407,10 +407,10 @@ pub fn combinations(requests: &[CapabilityRequest]) -> Vec<&'static str> {
     let asks = |name: &str| requests.iter().any(|request| request.capability.as_str() == name);
     let mut notes = Vec::new();
     if asks("http") {
-        notes.push("it can read files and talk to servers: it can send files out");
+        notes.push("it can read files and talk to servers, so it can send files out");
     }
     match (asks("write"), asks("exec")) {
-        (true, true) => notes.push("it can write files and run programs: it can run anything"),
+        (true, true) => notes.push("it can write files and run programs, so it can run anything"),
         (true, false) => notes.push("files in the project can make programs run"),
         _ => {}
     }
@@ -450,8 +450,8 @@ mod tests {
         assert_eq!(
             combinations(&requested.capabilities),
             [
-                "it can read files and talk to servers: it can send files out",
-                "it can write files and run programs: it can run anything",
+                "it can read files and talk to servers, so it can send files out",
+                "it can write files and run programs, so it can run anything",
             ]
         );
     }

@@ -410,9 +410,9 @@ fn links_out(left_out: &[LeftOut]) -> impl Iterator<Item = ResourceProblem> {
         let is_last = more > 0 && index + 1 == MAX_LINKS_REPORTED;
         let others = if is_last { format!("; {more} more files are skipped for this reason") } else { String::new() };
         let message = format!(
-            "it is a link out of the package {} to {} and is skipped{others}",
-            package.display(),
-            real.display()
+            "it links to {}, outside the package {}, and is skipped{others}",
+            real.display(),
+            package.display()
         );
         ResourceProblem { path: path.clone(), message }
     })
@@ -492,7 +492,7 @@ fn context_files(places: &ResourcePlaces) -> (Vec<ContextFile>, Vec<ResourceProb
         };
         match read((places.protected.as_ref(), Naming::User), &path, longest_context()) {
             Ok(_) if is_foreign && leads_out(folder, &path, home) && guard!(ResourcesContextLinks) => {
-                let message = "it is a link out of the project; to read it, run: pi trust".to_owned();
+                let message = "it links to a file outside the project; to read it, run: pi trust".to_owned();
                 problems.push(ResourceProblem { path, message });
             }
             Ok(content) => {

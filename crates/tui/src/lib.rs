@@ -133,7 +133,7 @@ where
     let no_terminal = |error| UserError::failed(format!("the terminal cannot be used: {error}"));
     let Some(tty) = Tty::open().map_err(no_terminal)? else {
         return Err(UserError::usage("input and output are not a terminal").help(
-            "answer one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or drive a session with: pi --mode rpc",
+            "run one prompt with: pi -p 'PROMPT' --model PROVIDER/ID\n        or drive a session with: pi --mode rpc",
         ));
     };
     let before = std::panic::take_hook();

@@ -56,7 +56,9 @@ impl Host {
                 continue;
             }
             record::left_out(&self.0.services, &slot.cell.borrow().caller, errors, lines);
-            let message = format!("left out of the last turn: {errors} errors and {lines} lines of output");
+            let message = format!(
+                "the last turn reported {errors} more errors and {lines} more lines of output, which are not shown"
+            );
             self.report(&slot, None, ReportKind::Warning { message });
         }
     }

@@ -118,7 +118,7 @@ fn names_of_a_stopped_extension_stay_reserved_and_a_missing_decider_refuses() {
         lab.host.emit(Event::new("agent_start")).await;
         let outcome = lab.host.emit(call()).await;
         let thrown = outcome.thrown.unwrap_or_else(|| panic!("it is missed: {:?}", lab.complaints())).message;
-        assert!(thrown.contains("decides about this and was stopped"), "{thrown}");
+        assert!(thrown.contains("which has to decide about this, was stopped"), "{thrown}");
         assert_eq!((owners(), lab.host.missed_tools()), (vec![], vec!["guarded".to_owned()]));
         assert!(lab.host.misses_command("guarded:2") && !lab.host.misses_command("other"));
     });
