@@ -208,7 +208,7 @@ impl Cache {
         self.write(&self.file(key, "mac"), mac.as_bytes())
     }
 
-    /// Reads an unauthenticated note. It is only a hint at which artifact to check.
+    /// Reads an unauthenticated note. It only hints which artifact to check.
     pub(crate) fn load_note(&self, key: &Key) -> Option<Vec<u8>> {
         self.read(&self.file(key, "json"))
     }

@@ -99,7 +99,7 @@ impl Unit {
             _ => return Err(BuildFailure::new(errors)),
         };
         for (specifier, entry) in self.entries() {
-            let chunk = chunks.iter().find(|chunk| chunk.file == specifier).expect("each input has its chunk");
+            let chunk = chunks.iter().find(|chunk| chunk.file == specifier).expect("every input has a chunk");
             let exported = exported_names(chunk);
             let absent: Vec<&str> = entry.names.iter().copied().filter(|name| !exported.contains(*name)).collect();
             if !absent.is_empty() {

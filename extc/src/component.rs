@@ -57,7 +57,7 @@ pub(crate) fn compile(package: &Package, tree: SourceTree, _options: &BuildOptio
 /// Recompiles the component of an artifact.
 pub(crate) fn compile_again(module: &Module, known: ArtifactMetadata, file: &str) -> Result<Artifact, Diagnostic> {
     let bytes = BASE64_STANDARD.decode(&module.source).map_err(|error| {
-        Diagnostic::new(Code::Artifact, format!("its component is not in base64: {error}"))
+        Diagnostic::new(Code::Artifact, format!("its component is not valid base64: {error}"))
             .help("build it again: extc build FILE.wasm -o OUT")
             .in_file(file)
     })?;

@@ -78,7 +78,7 @@ impl DependencyManifest {
                 // The root of a drive.
                 _ => (path.as_path(), Some("")),
             };
-            let name = name.expect("what is looked at has a name in text");
+            let name = name.expect("inspected names are UTF-8");
             probed.entry(folder.to_owned()).or_default().insert(name.to_owned(), found);
         }
         let refused = tree.evidence().into_iter().filter(|(_, evidence)| *evidence == FileEvidence::Refused);

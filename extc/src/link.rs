@@ -85,7 +85,7 @@ pub(crate) fn link(modules: &Arc<Modules>, entry: &Path, options: LinkOptions) -
 /// Diagnostics go to `modules`; returns `None` if they contain errors.
 pub(crate) fn link_inputs(modules: &Arc<Modules>, inputs: &LinkInputs) -> Option<Vec<Chunk>> {
     link_all(modules, inputs.side_effects, |shim| {
-        let first = inputs.files.first().expect("there is something to link");
+        let first = inputs.files.first().expect("at least one file is linked");
         let mut settings = settings(modules.tree().package(), &first.path, LinkOptions { minify: false }, shim);
         settings.input = Some(inputs.files.iter().map(|input| item(&input.name, &input.path)).collect());
         settings.entry_filenames = Some("[name]".to_owned().into());
@@ -136,7 +136,8 @@ fn run(
     settings: BundlerOptions,
 ) -> Result<Vec<Chunk>, Vec<BuildDiagnostic>> {
     let plugin = Arc::new(LinkPlugin { modules: Arc::clone(modules), side_effects });
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers can be made");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers can be created");
     let output = runtime.block_on(async {
         let mut bundler = Bundler::with_plugins(settings, vec![plugin]).map_err(|errors| errors.into_vec())?;
         bundler.generate().await.map_err(|errors| errors.into_vec())

@@ -215,7 +215,7 @@ fn compile_without_bytecode(modules: &mut [Module]) -> Result<(), Diagnostic> {
     })?;
     let mut compiled = waiting.into_iter();
     for module in modules.iter_mut().filter(|module| module.bytecode.is_none()) {
-        *module = compiled.next().expect("one for each that waited");
+        *module = compiled.next().expect("one module was compiled for each waiting one");
     }
     Ok(())
 }

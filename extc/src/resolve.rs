@@ -46,7 +46,7 @@ impl Input {
         Self { path: path.into(), entries: None, dependencies: None, lock: None }
     }
 
-    /// Compiles exactly these files of the package folder, in this order, regardless of its manifest: for callers
+    /// Sets the files of the package folder to compile, in this order, regardless of its manifest. For callers
     /// that have selected the entries by settings or the user's choice. Relative paths start at the folder.
     ///
     /// ```no_run

@@ -193,7 +193,8 @@ impl SourceTree {
         &self.limits
     }
 
-    /// Iterates the canonical roots: the package's folder, folders of dependencies, and for a loose file all others.
+    /// Iterates the canonical roots: the package's folder, the folders of dependencies and, for a loose file, the root of the
+    /// file system.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|root| root.path.as_path())
     }
@@ -375,7 +376,7 @@ impl SourceTree {
                 format!("move the file below the folder of the extension, {allow}"),
             ),
             Refusal::NotOwn => (
-                "is next to the extension, but is not its own",
+                "is next to the extension, but does not belong to it",
                 format!("give both the same name, move them into a separate folder, {allow}"),
             ),
         };
@@ -420,7 +421,7 @@ impl SourceTree {
             }
             return Err(Diagnostic::new(Code::Escape, format!("`{}` is outside the package", path.display())));
         };
-        let name = self.locate(path).expect("it has a root").name;
+        let name = self.locate(path).expect("the path is below a root").name;
         let read = || match self.parent() {
             Some(parent) => parent.read(path),
             None => self.read_bounded(root, relative, path).map_err(|failure| match failure {

@@ -201,7 +201,7 @@ fn of_all<T: PartialEq>(
 }
 
 /// Suffix of the installer's warning about an omitted native dependency.
-const NATIVE: &str = " is a native binary for one system; left out";
+const NATIVE: &str = " is a native binary for one system; skipped";
 
 /// Maximum number of native binaries that are named.
 const MAX_NAMED: usize = 3;

@@ -1,7 +1,7 @@
 //! Limits the output of a server while it arrives.
 //!
-//! A message is a line. The counts do not depend on a clock, so that the same bytes give the same result: the length of a line,
-//! lines before the first JSON object, and lines and bytes since the client last sent a message.
+//! A message is a line. The module limits the length of a line, the lines before the first JSON object, and the lines and bytes
+//! since the client's last message. None of these depends on a clock, so equal bytes give equal results.
 
 /// Maximum size of a message in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 8 << 20;

@@ -67,7 +67,7 @@ pub(crate) async fn begin(
     random: &dyn Randomness,
 ) -> Result<PendingSignIn, String> {
     let Reach::Http { url, .. } = &config.reach else {
-        return Err("it is a program; only servers with a `url` have a sign-in".to_owned());
+        return Err("it is a local program; only servers with a `url` have a sign-in".to_owned());
     };
     let url = Url::parse(url).map_err(|error| error.to_string())?;
     require_secure(&url, "the server")?;

@@ -301,7 +301,7 @@ impl<'a> ArchiveReader<'a> {
                 && self.tar[before] != self.tar[data]
                 && guard!(ArchiveDuplicates)
             {
-                return Err(refuse(InstallCode::Format, &shown, "two different files of one name"));
+                return Err(refuse(InstallCode::Format, &shown, "two different files have the same name"));
             }
         }
         if pending.seen && guard!(ArchiveExtensions) {

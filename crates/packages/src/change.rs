@@ -50,7 +50,7 @@ impl PackageChange {
             let flushed = store.disk().sync_tree(staged);
             flushed.map_err(|error| PackageError::io("write it to disk", staged, error))?;
         }
-        let note = serde_json::to_vec(self).expect("plain strings");
+        let note = serde_json::to_vec(self).expect("a change serializes to JSON");
         write_file(store.disk(), &store.pending(), &note, Replace::DERIVED)?;
         let Err(error) = self.forward(held, home, true) else { return Ok(()) };
         // The first error is reported; the error of a failed rollback is added to it.

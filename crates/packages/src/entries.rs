@@ -221,7 +221,7 @@ impl<'a> DeclaredEntries<'a> {
         }
         let borrows = pattern.trim_start_matches("./").starts_with("node_modules/");
         let matches = |path: &&PathBuf| {
-            let relative = path.strip_prefix(root).expect("walked from root");
+            let relative = path.strip_prefix(root).expect("every walked path is below the root");
             glob.is_match(relative) && relative.starts_with("node_modules") == borrows
         };
         let walked = self.walked.iter().flatten().filter(matches);

@@ -341,12 +341,12 @@ impl GitOptions {
         let mut command = self.command(source, repository)?;
         command.args(["cat-file", "--batch"]).stdin(Stdio::piped());
         let mut child = spawn(&mut command)?;
-        let mut input = child.stdin.take().expect("piped");
+        let mut input = child.stdin.take().expect("the stream is piped");
         let asked: String = entries.listed.iter().map(|entry| format!("{}\n", entry.object)).collect();
         let ask = async move {
             let _ = input.write_all(asked.as_bytes()).await;
         };
-        let output = child.stdout.take().expect("piped");
+        let output = child.stdout.take().expect("the stream is piped");
         let most = entries.listed.iter().map(|entry| entry.size + 128).sum::<u64>();
         let mut all = Vec::new();
         let mut output = output.take(most);

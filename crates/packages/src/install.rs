@@ -389,7 +389,7 @@ impl Installer {
             .or_else(|| listed.iter().position(|listed| !text.is_empty() && listed.path == self.dirs.cwd.join(text)))
             .or_else(|| listed.iter().position(by_name));
         match position {
-            Some(position) => Ok(listed.into_iter().nth(position).expect("just found")),
+            Some(position) => Ok(listed.into_iter().nth(position).expect("the position was just found")),
             None => Err(PackageError::new(
                 InstallCode::Source,
                 crate::source::printable(text),
@@ -555,7 +555,9 @@ impl Installer {
         let entries = input
             .entries
             .iter()
-            .map(|entry| place.join(entry.strip_prefix(&input.root).expect("entries lie in the package")))
+            .map(|entry| {
+                place.join(entry.strip_prefix(&input.root).expect("every entry is below the root of the package"))
+            })
             .collect();
         let held = self.lock(store)?;
         if let PackageSource::Git(git) = source {

@@ -139,7 +139,7 @@ impl LockFile {
     }
 
     pub(crate) fn to_text(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("plain maps and strings");
+        let mut text = serde_json::to_string_pretty(self).expect("maps and strings serialize to JSON");
         text.push('\n');
         text
     }
@@ -172,7 +172,7 @@ impl Locked {
                 folder.is_some_and(|folder| folder.split('/').all(|part| part != "." && check(part).is_ok()))
             };
             if !place.is_empty() && !member.is_some_and(|member| member.is_empty() || is_folder(member)) {
-                return Err(broken("a place outside the package"));
+                return Err(broken("it names a path outside the package"));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Finds packages inside another package that it imports by name: workspaces and `file:` dependencies.
+//! Finds the packages that a package contains and imports by name: workspaces and `file:` dependencies.
 //!
 //! `npm install` at the root of a repository creates a link in `node_modules` for each folder under `workspaces`, and for each
 //! dependency on a `file:` path. PiJS creates no links on disk: an install does not fetch such names, but fetches the

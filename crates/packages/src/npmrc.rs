@@ -105,7 +105,7 @@ impl NpmConfig {
         Ok(this)
     }
 
-    /// Contacts registries through the proxies that `choose` returns; otherwise directly.
+    /// Sets the function that returns the proxy for a registry. Without it, registries are contacted directly.
     #[must_use]
     pub fn with_proxies(self, choose: Arc<ChooseProxy>) -> Self {
         Self { proxies: Some(choose), ..self }

@@ -156,7 +156,7 @@ impl TreeResolver {
                 Ok(edge) if edge.name.is_host_supplied() => {}
                 Ok(edge) => edges.push(edge),
                 Err(error) if need == Need::Optional => {
-                    self.notes.push(format!("optional dependency left out: {error}"))
+                    self.notes.push(format!("skipped an optional dependency: {error}"))
                 }
                 Err(error) => return Err(error.within(&format!("npm:{}@{}", info.name, info.version))),
             }
@@ -233,17 +233,17 @@ impl TreeResolver {
         };
         let info = match picked {
             Ok(info) if edge.need == Need::Optional && !(info.os.is_null() && info.cpu.is_null()) => {
-                self.notes.push(format!("{}@{} is a native binary for one system; left out", info.name, info.version));
+                self.notes.push(format!("{}@{} is a native binary for one system; skipped", info.name, info.version));
                 return Ok(None);
             }
             Ok(info) => info,
             Err(error) if edge.need == Need::Optional => {
-                self.notes.push(format!("optional dependency left out: {error}"));
+                self.notes.push(format!("skipped an optional dependency: {error}"));
                 return Ok(None);
             }
             // pi installs no peers at all, so a peer that cannot be fetched is missing in pi, too.
             Err(error) if edge.need == Need::Peer => {
-                self.notes.push(format!("peer of {} left out: {error}", self.nodes[edge.from].info.name));
+                self.notes.push(format!("skipped a peer of {}: {error}", self.nodes[edge.from].info.name));
                 return Ok(None);
             }
             Err(error) => {

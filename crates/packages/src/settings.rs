@@ -67,7 +67,7 @@ impl PackageSettings {
 
     /// Returns the folder that relative paths are resolved against.
     pub(crate) fn dir(&self) -> &Path {
-        self.path.parent().expect("a file in a folder")
+        self.path.parent().expect("the path of a file has a parent")
     }
 
     pub(crate) fn packages(&self) -> Vec<Configured> {
@@ -134,7 +134,7 @@ impl PackageSettings {
 
     /// Replaces the file if something changed.
     pub(crate) fn save(&self) -> Result<()> {
-        let mut bytes = serde_json::to_vec_pretty(&self.object).expect("it was JSON before");
+        let mut bytes = serde_json::to_vec_pretty(&self.object).expect("the settings were read from JSON");
         bytes.push(b'\n');
         write_file(&self.disk, &self.path, &bytes, Replace::SHARED)
     }

@@ -60,7 +60,9 @@ impl PackageName {
 
     /// Returns `@scope`, if the name has a scope.
     pub fn scope(&self) -> Option<&str> {
-        self.0.starts_with('@').then(|| self.0.split_once('/').expect("checked in parse").0)
+        self.0
+            .starts_with('@')
+            .then(|| self.0.split_once('/').expect("`parse` checked that a scope ends with a slash").0)
     }
 
     /// Returns whether the host supplies the package to every extension: pi's own packages under both scopes, and typebox.

@@ -230,12 +230,12 @@ impl LockedStore {
     /// Moves the staged folder `from` to the package at `to`, in one step; the previous package is then at `from`.
     pub(crate) fn put(&self, to: &Path, from: &Path) -> Result<()> {
         let disk = &self.store.disk;
-        let parent = to.parent().expect("below the store");
+        let parent = to.parent().expect("the path is below the store");
         disk.create_dirs(parent).map_err(|error| PackageError::io("create it", parent, error))?;
         let replaces = disk.exists(to).map_err(|error| PackageError::io("look at it", to, error))?;
         let moved = if replaces { exchange(disk, from, to) } else { disk.rename(from, to) };
         moved.map_err(|error| PackageError::io("put the package in place", to, error))?;
-        self.flush(&[parent, from.parent().expect("below staging")])
+        self.flush(&[parent, from.parent().expect("the path is below the staging folder")])
     }
 
     /// Removes a package by one rename, to `aside`.
@@ -246,10 +246,10 @@ impl LockedStore {
             return Ok(());
         }
         // The staging folder may have been swept with those of ended processes.
-        disk.create_dirs(aside.parent().expect("below staging")).map_err(failed)?;
+        disk.create_dirs(aside.parent().expect("the path is below the staging folder")).map_err(failed)?;
         disk.rename(place, aside).map_err(failed)?;
-        let parent = place.parent().expect("below the store");
-        self.flush(&[parent, aside.parent().expect("below staging")])?;
+        let parent = place.parent().expect("the path is below the store");
+        self.flush(&[parent, aside.parent().expect("the path is below the staging folder")])?;
         // An empty scope folder would look like a package, so it is removed; a folder that is not empty stays.
         let ends = |folder: &&Path| folder.ends_with("node_modules") || folder.ends_with("git");
         for folder in place.ancestors().skip(1).take_while(|folder| !ends(folder)) {

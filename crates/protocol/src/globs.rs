@@ -8,7 +8,7 @@ use crate::guard;
 /// Maximum length of a pattern in bytes; about the maximum length of a path.
 pub const LONGEST: usize = 4096;
 
-/// Maximum number of alternatives (`{a,b}`) in a pattern, which also bounds their nesting.
+/// Maximum number of brace groups (`{a,b}`) in a pattern, which also bounds their nesting.
 pub const MAX_BRACES: usize = 64;
 
 /// Returns whether a pattern is short and simple enough to be compiled.
@@ -24,5 +24,5 @@ pub fn fits(pattern: &str) -> bool {
 
 /// Describes the limits for an error message; the text continues *is* or a colon.
 pub fn problem() -> String {
-    format!("longer than {LONGEST} bytes, or with more than {MAX_BRACES} alternatives in braces")
+    format!("longer than {LONGEST} bytes, or contains more than {MAX_BRACES} brace groups")
 }

@@ -507,8 +507,10 @@ impl Plugin for LinkPlugin {
 /// Replaces the bundler's CommonJS wrapper with `common_js.js`, which does not cache a module that threw.
 fn forgets_what_throws(runtime: &str) -> String {
     const FORGOTTEN: &str = include_str!("common_js.js");
-    let (before, rest) = runtime.split_once("export var __commonJSMin = ").expect("the runtime of the pinned bundler");
-    let end = rest.find("export var ").expect("more follows");
+    let (before, rest) = runtime
+        .split_once("export var __commonJSMin = ")
+        .expect("the pinned bundler's runtime exports `__commonJSMin`");
+    let end = rest.find("export var ").expect("another export follows");
     format!("{before}{FORGOTTEN}{}", &rest[end..])
 }
 

@@ -46,13 +46,13 @@ impl Resolver {
     fn manifest(&self, found: &Resolution) -> Option<String> {
         let manifest = found.package_json()?;
         let stub = self.tree.parent().and_then(|parent| parent.manifest_stubs.of(manifest, found.path()));
-        let real = || manifest.realpath.to_str().expect("what is seen has names in text").to_owned();
+        let real = || manifest.realpath.to_str().expect("visible paths are UTF-8").to_owned();
         Some(stub.unwrap_or_else(real))
     }
 }
 
 fn id(found: &Resolution) -> String {
-    found.full_path().into_os_string().into_string().expect("what is seen has names in text")
+    found.full_path().into_os_string().into_string().expect("visible paths are UTF-8")
 }
 
 /// Returns the options for a condition of `exports`: `import` or `require`.

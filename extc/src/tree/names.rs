@@ -73,7 +73,7 @@ impl SourceTree {
     fn place_beside(&self, path: &Path) -> Option<String> {
         let shared = self.package().ancestors().find(|folder| path.starts_with(folder))?;
         let up = self.package().strip_prefix(shared).expect("an ancestor is a prefix").components().count();
-        let down = path.strip_prefix(shared).expect("it was asked");
+        let down = path.strip_prefix(shared).expect("the path starts with the shared prefix");
         Some(format!("{}{}", "../".repeat(up), portable(down)))
     }
 

@@ -400,7 +400,7 @@ fn commands_change_the_file_and_name_the_next_step() {
     assert_eq!(world.pi(&["mcp", "add", "x"]).code, Some(2));
     assert_eq!(world.pi(&["mcp", "add", "a/b", "--", "x"]).code, Some(2));
     assert!(world.pi(&["mcp", "login", "docs"]).stderr.contains("`Authorization` header"));
-    assert!(world.pi(&["mcp", "login", "s"]).stderr.contains("it is a program"));
+    assert!(world.pi(&["mcp", "login", "s"]).stderr.contains("it is a local program"));
     assert_eq!(world.pi(&["mcp", "remove", "docs"]).code, Some(0));
     assert_eq!(world.pi(&["mcp", "remove", "docs"]).code, Some(1));
     let listed = world.pi(&["mcp", "list", "--probe"]);

@@ -126,8 +126,9 @@ pub(super) async fn discover(
         return Ok(DiscoveredServer { server, resource, scope });
     }
     let issuer = named.map_or_else(|| url.origin().ascii_serialization(), str::to_owned);
-    let base = Url::parse(&issuer)
-        .map_err(|error| format!("the server names the authorization server {issuer:?}: {error}"))?;
+    let base = Url::parse(&issuer).map_err(|error| {
+        format!("the server names an authorization server with an invalid URL, {issuer:?}: {error}")
+    })?;
     allow(calls, url, &base)?;
     for place in metadata_urls(&base) {
         let Some(metadata) = metadata(calls, &place).await? else { continue };
@@ -192,7 +193,8 @@ async fn protected_resource(calls: &Calls, url: &Url, challenge: &Challenge) -> 
 
 /// Checks that the resource in the metadata contains the URL of the MCP server.
 fn check_resource(url: &Url, resource: &str) -> Result<(), String> {
-    let about = Url::parse(resource).map_err(|error| format!("its metadata is about {resource:?}: {error}"))?;
+    let about = Url::parse(resource)
+        .map_err(|error| format!("its metadata names an invalid resource URL, {resource:?}: {error}"))?;
     let folder = |url: &Url| format!("{}/", url.path().trim_end_matches('/'));
     let covers = about.origin() == url.origin() && folder(url).starts_with(&folder(&about));
     match covers || !guard!(OauthResource) {

@@ -210,7 +210,7 @@ impl Installer {
         Ok(StagedPackage {
             folder,
             _staging: staging,
-            manifest: manifest.expect("a plan holds the package itself"),
+            manifest: manifest.expect("a plan includes the package itself"),
             tree: tree.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
             warnings,
             packages,

@@ -33,12 +33,12 @@ impl Installer {
             (path, entries.files)
         } else if is_extension_file(path) || is_artifact_file(path) || is_component_file(path) {
             names::check_file(path)?;
-            (path.parent().expect("a file in a folder"), vec![path.to_path_buf()])
+            (path.parent().expect("the path of a file has a parent"), vec![path.to_path_buf()])
         } else {
             return Err(PackageError::new(
                 InstallCode::Format,
                 path.display().to_string(),
-                "neither a folder, nor a .ts, .js or .wasm file, nor what extc build wrote (*.artifact)",
+                "not a folder, a .ts, .js or .wasm file, or an artifact of extc build",
             ));
         };
         let manifest = if metadata.is_dir() { Manifest::read(path)?.unwrap_or_default() } else { Manifest::default() };

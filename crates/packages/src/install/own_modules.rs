@@ -94,7 +94,7 @@ impl Installer {
             if disk.exists(&to).map_err(failed("look at it", &to))? {
                 continue;
             }
-            let parent = to.parent().expect("below the folder");
+            let parent = to.parent().expect("the path is below the folder");
             disk.create_dirs(parent).map_err(failed("create it", parent))?;
             disk.rename(&from, &to).map_err(failed("put the package in place", &to))?;
         }

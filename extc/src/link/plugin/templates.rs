@@ -36,7 +36,7 @@ impl Modules {
 
     /// Returns the specifiers that a computed target can evaluate to, relative to the importer's folder.
     fn files_like(&self, folder: &Path, template: &Template) -> Vec<String> {
-        let (within, stem) = template.start.rsplit_once('/').expect("it is relative");
+        let (within, stem) = template.start.rsplit_once('/').expect("a template begins with a relative path");
         let Some(place) = beside(folder, within) else { return Vec::new() };
         if stem.is_empty() && self.tree.is_around_loose(&place) {
             return Vec::new();
