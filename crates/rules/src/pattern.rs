@@ -346,7 +346,7 @@ fn instead_of_group(source: &str, group: &str) -> String {
         Some('P') if group.starts_with("P=") => "write `\\k<name>`",
         Some('P' | '\'') => "write `(?<name>...)`",
         _ if inner.contains('x') => "JavaScript has no flag `x`: remove it, and the spaces that it ignores",
-        _ => "write flags of JavaScript: `(?i)`, `(?m)` or `(?s)` at the very start",
+        _ => "use JavaScript's flags, at the start of the pattern: `(?i)`, `(?m)` or `(?s)`",
     };
     help.to_owned()
 }

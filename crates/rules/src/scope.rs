@@ -90,7 +90,7 @@ fn over_characters(regex: &str) -> String {
         };
         rest = &rest[length..];
     }
-    String::from_utf8(bytes).expect("globset writes each character as its bytes of UTF-8")
+    String::from_utf8(bytes).expect("globset writes each character as UTF-8")
 }
 
 fn hex(digit: u8) -> Option<u8> {

@@ -166,7 +166,7 @@ impl Suite {
     }
 
     fn check(&self, case: &Case) -> Result<(), String> {
-        let expected = self.expected.get(&case.id).ok_or("has no answer of oh-my-pi")?;
+        let expected = self.expected.get(&case.id).ok_or("oh-my-pi has no result for it")?;
         if let (Some(message), Some(first)) = (&case.message, &expected.first) {
             let theirs: First = first
                 .iter()
@@ -175,12 +175,14 @@ impl Suite {
                 .collect();
             let ours = self.first(case, message);
             match self.deviations.get(&case.id) {
-                Some(_) if ours == theirs => return Err("deviates no more: remove it from deviations.toml".to_owned()),
+                Some(_) if ours == theirs => {
+                    return Err("no longer deviates: remove it from deviations.toml".to_owned());
+                }
                 Some(entry) if entry.reason.trim().is_empty() => return Err("its deviation has no reason".to_owned()),
                 Some(entry) if ours != entry.first => {
-                    return Err(format!("first: {ours:?}, and its deviation says {:?}", entry.first));
+                    return Err(format!("first: {ours:?}, but its deviation says {:?}", entry.first));
                 }
-                None if ours != theirs => return Err(format!("first: {ours:?}, theirs {theirs:?}")),
+                None if ours != theirs => return Err(format!("first: {ours:?}, but oh-my-pi has {theirs:?}")),
                 _ => {}
             }
             self.check_live(case, expected, &ours)?;
@@ -228,7 +230,7 @@ impl Suite {
     /// Reads a message as a session does. oh-my-pi parses arguments rarely, so it may interrupt later; it also interrupts on raw
     /// JSON, which is marked in its recorded results.
     fn check_live(&self, case: &Case, expected: &ExpectedCase, first: &First) -> Result<(), String> {
-        let Live::One(theirs) = &expected.live else { return Err("has an answer for several turns".to_owned()) };
+        let Live::One(theirs) = &expected.live else { return Err("expects several turns".to_owned()) };
         let message = case.message.as_ref().ok_or("has no message")?;
         let mut engine = self.engine(case, self.settings(case));
         let mut interrupted = None;
@@ -250,12 +252,12 @@ impl Suite {
             _ if is_listed || is_bundled => Ok(()),
             (None, None) => Ok(()),
             (Some(ours), Some(theirs)) if ours <= theirs => Ok(()),
-            (ours, theirs) => Err(format!("is interrupted at {ours:?}, theirs {theirs:?}")),
+            (ours, theirs) => Err(format!("is interrupted at {ours:?}, but oh-my-pi at {theirs:?}")),
         }
     }
 
     fn check_turns(&self, case: &Case, expected: &ExpectedCase) -> Result<(), String> {
-        let Live::Turns { turns } = &expected.live else { return Err("has an answer for one turn".to_owned()) };
+        let Live::Turns { turns } = &expected.live else { return Err("expects one turn".to_owned()) };
         let mut engine = self.engine(case, self.settings(case));
         for (number, (message, theirs)) in std::iter::zip(&case.turns, turns).enumerate() {
             engine.begin_turn();
@@ -271,14 +273,14 @@ impl Suite {
             engine.end_turn();
             if (interrupted, &fired) != (theirs.aborted_at, &theirs.persisted) {
                 let theirs = (theirs.aborted_at, &theirs.persisted);
-                return Err(format!("turn {number}: {:?}, theirs {theirs:?}", (interrupted, fired)));
+                return Err(format!("turn {number}: {:?}, but oh-my-pi has {theirs:?}", (interrupted, fired)));
             }
         }
         Ok(())
     }
 }
 
-/// Reads a message until `stop` returns `true`.
+/// Feeds a message to the engine, delta by delta, until `stop` returns `true`.
 fn read(engine: &mut RuleEngine, message: &Message, mut stop: impl FnMut(usize, &Firing) -> bool) {
     let context = match message.source {
         StreamKind::Text => MatchContext::text(0),

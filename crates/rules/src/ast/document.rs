@@ -79,7 +79,7 @@ impl Document {
     pub(super) fn parse(source: String, language: AstLanguage, budget: u64) -> Result<Self, AstLimit> {
         let work = Work::new(budget);
         let mut parser = Parser::new();
-        parser.set_language(&language.grammar()).expect("the grammars are of a version that the library reads");
+        parser.set_language(&language.grammar()).expect("the library supports the version of the grammar");
         let bytes = source.as_bytes();
         let mut progress = |_: &ParseState| match work.charge(OPERATIONS_PER_CALL) {
             true => ControlFlow::Continue(()),
@@ -145,7 +145,7 @@ impl Document {
     pub(super) fn is_broken(&self) -> bool {
         let mut top = self.tree.root_node();
         while top.child_count() == 1 && !top.is_error() {
-            top = top.child(0).expect("it has one");
+            top = top.child(0).expect("the node has one child");
         }
         top.is_error() || Preorder::new(top).any(|node| node.is_missing() && CLOSERS.contains(&node.kind()))
     }

@@ -174,7 +174,7 @@ impl Decoder {
         self.state = State::Done;
     }
 
-    /// Returns the position of the value that begins.
+    /// Returns the key path of the value about to be read.
     fn key_path(&self) -> KeyPath<'_> {
         let frames = &self.frames[..self.depth];
         let innermost = frames.last();

@@ -72,7 +72,7 @@ impl CallMatches {
         self.given_version = 0;
     }
 
-    /// Returns the paths of the arguments and of the caller.
+    /// Returns the paths in the arguments and those that the caller supplied.
     pub(crate) fn paths(&self) -> Paths<'_> {
         Paths { known: &self.paths, given: &self.given, given_version: self.given_version }
     }

@@ -290,7 +290,7 @@ impl<'a> Decoder<'a> {
             }
             self.locate(Part::Agent, rule.agents.len(), value, at, token.len());
             if let Err(why) = scope::PathGlob::new(&agent) {
-                let message = format!("agent {} is a bad glob: {why}", quoted(&token));
+                let message = format!("agent {} is not a valid glob: {why}", quoted(&token));
                 self.report_at(
                     value,
                     at,
@@ -351,7 +351,7 @@ impl<'a> Decoder<'a> {
         let is_valid = |n: f64| n <= MAX_SECONDS && (n > 0.0 || (n == 0.0 && is_ttsr));
         let cooldown = find("cooldown").and_then(|entry| self.number(entry, &what, is_valid));
         let repeat = find("repeat").or_else(|| find("repeatMode"));
-        let help = "write `once`, or in its place `repeatGap: TURNS` or `cooldown: SECONDS`";
+        let help = "write `once`, or replace it with `repeatGap: TURNS` or `cooldown: SECONDS`";
         let modes = [("once", false), ("after-gap", true)];
         let may_repeat = repeat.and_then(|entry| self.choice_or(entry, &modes, help));
         let gap_key = find("repeatGap").filter(|_| gap.is_some());
@@ -663,10 +663,10 @@ impl<'a> Decoder<'a> {
                 Node::Scalar { text, kind, .. } => {
                     let what = match kind {
                         Kind::Number => "a number",
-                        Kind::Bool(_) => "true or false",
+                        Kind::Bool(_) => "a boolean",
                         Kind::Null | Kind::Text => "null",
                     };
-                    let message = format!("{}: {} is {what} instead of text, and is left out", entry.key, quoted(text));
+                    let message = format!("{}: {} is {what} instead of text, and is ignored", entry.key, quoted(text));
                     let help = format!("put it in quotes: '{}'", printable(text));
                     self.report_at(value, 0, text.len(), Severity::Warning, message, &help);
                 }
