@@ -48,7 +48,7 @@ pub fn too_large(name: &str, circles: &[Vec<String>], exceptions: &[(&str, usize
     let most = exception.unwrap_or(MAX_MODULES);
     let report = |circle: &Vec<String>| {
         let what = format!(
-            "has a circle of {} modules, at most {most} may import each other: give what they share a module of its own ({})",
+            "has an import cycle of {} modules (the limit is {most}): move what they share to a module of its own ({})",
             circle.len(),
             circle.join(", ")
         );
@@ -186,7 +186,7 @@ impl ImportFinder<'_> {
         self.names.get(rest.first()?)
     }
 
-    /// Finds paths in the tokens of a macro. A path from `$crate` belongs to the crate that uses the macro.
+    /// Finds paths in the tokens of a macro. A path from `$crate` is ignored: it may be expanded in any module.
     fn see_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let (mut colons, mut is_after_dollar) = (0, false);

@@ -70,7 +70,7 @@ pub fn generate() -> Result<Vec<Generated>> {
         generated::<Call>("rummy.rpc.v2.call.schema.json", "A call of a client of rummy's JSON-RPC interface", &[]),
         generated::<Notification>(
             "rummy.rpc.v2.notification.schema.json",
-            "A message of rummy's JSON-RPC interface that no client asked for",
+            "A notification of rummy's JSON-RPC interface",
             &[],
         ),
         hostcalls(),

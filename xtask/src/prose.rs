@@ -40,7 +40,7 @@ pub fn violations(root: &Path) -> Result<Vec<Violation>> {
     if comments > MAX_COMMENTS {
         let openings = OPENINGS.join(", ");
         let what = format!(
-            "{comments} begin with {openings} or have one word, at most {MAX_COMMENTS} are allowed: \
+            "{comments} begin with {openings} or have one word (the limit is {MAX_COMMENTS}): \
              begin with the item, in the third person"
         );
         found.push(violation("comments", what));
@@ -48,7 +48,7 @@ pub fn violations(root: &Path) -> Result<Vec<Violation>> {
     let subjects = subjects(root).iter().filter(|subject| subject.chars().count() > LONGEST_SUBJECT).count();
     if subjects > MAX_SUBJECTS {
         let what = format!(
-            "{subjects} have more than {LONGEST_SUBJECT} characters, at most {MAX_SUBJECTS} are allowed: \
+            "{subjects} have more than {LONGEST_SUBJECT} characters (the limit is {MAX_SUBJECTS} subjects): \
              shorten the subject, and write a body"
         );
         found.push(violation("commit subjects", what));

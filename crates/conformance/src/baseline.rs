@@ -45,8 +45,8 @@ impl std::fmt::Display for Surprise {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Worse(case) => write!(f, "{case}: differs from the real pi and is not in the baseline"),
-            Self::Better(case) => write!(f, "{case}: is in the baseline and does not differ any more; take it out"),
-            Self::Unknown(case) => write!(f, "{case}: is in the baseline and no case"),
+            Self::Better(case) => write!(f, "{case}: is in the baseline, but no longer differs; remove it"),
+            Self::Unknown(case) => write!(f, "{case}: is in the baseline, but there is no such case; remove it"),
         }
     }
 }

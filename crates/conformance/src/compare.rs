@@ -86,7 +86,7 @@ impl Differences {
     }
 }
 
-/// Returns the canonical form: keys are sorted, and numbers are written as in JavaScript: `1.0` is `1`.
+/// Returns the canonical form: keys are sorted, and numbers are written as in JavaScript (`1` for `1.0`).
 fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

@@ -82,8 +82,8 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default().trim_end_matches(": ")
 }
 
-const HOW_TO_READ: &str = "A refused name is there and says when it is\n\
-    used what to do instead; its `Symbol.for(\"pijs.refused\")` member is true. A missing one is `undefined`, and `extc check` warns of it.\n";
+const HOW_TO_READ: &str = "A refused name exists; using it throws an\n\
+    error that says what to do instead. Its `Symbol.for(\"pijs.refused\")` member is true. A missing one is `undefined`, and `extc check` warns of it.\n";
 
 /// Deliberate differences from pi.
 const DEVIATIONS: &str = "\n## On purpose\n\n\

@@ -99,14 +99,16 @@ async fn start(pi: &Path, world: &Path, extension: &Path) -> Result<(Duration, O
     let took = begin.elapsed();
     let used = child.id().and_then(memory_of);
     drop(child.stdin.take());
-    tokio::time::timeout(Duration::from_secs(30), child.wait()).await.context("it does not end with its input")??;
+    tokio::time::timeout(Duration::from_secs(30), child.wait())
+        .await
+        .context("pi did not exit within 30 s after its stdin was closed")??;
     Ok((took, used))
 }
 
 async fn answer(child: &mut Child) -> Result<()> {
-    let stdin = child.stdin.as_mut().context("it is piped")?;
+    let stdin = child.stdin.as_mut().context("the stdin of pi is not piped")?;
     stdin.write_all(format!("{}\n", json!({ "id": "state", "type": "get_state" })).as_bytes()).await?;
-    let mut lines = BufReader::new(child.stdout.as_mut().context("it is piped")?).lines();
+    let mut lines = BufReader::new(child.stdout.as_mut().context("the stdout of pi is not piped")?).lines();
     while let Some(line) = lines.next_line().await? {
         let line: Value = serde_json::from_str(&line)?;
         if line["type"] == "extension_ui_request" {
@@ -121,12 +123,12 @@ async fn answer(child: &mut Child) -> Result<()> {
         }
         if line["type"] == "response" && line["id"] == "state" {
             if line["success"] != true {
-                bail!("it answered {line}");
+                bail!("pi answered {line}");
             }
             return Ok(());
         }
     }
-    bail!("it ended before it answered")
+    bail!("pi exited before it answered")
 }
 
 /// Returns the memory of a process and its descendants, in bytes.

@@ -90,7 +90,7 @@ impl Coverage {
         let mut seen = look(pi, &Value::Object(wanted), &modules)?;
         let mut counted = |list: &str, title: String, names: usize| {
             let ProbeLine { missing, refused, .. } =
-                seen.remove(list).with_context(|| format!("the probe did not come to {list}"))?;
+                seen.remove(list).with_context(|| format!("the probe did not reach {list}"))?;
             Ok::<_, anyhow::Error>(NameCount { title, names, missing, refused })
         };
         let mut api = Vec::new();

@@ -48,15 +48,14 @@ pub async fn take(environment: &Environment, args: &SnapshotArgs) -> Result<Stri
     let (examples, packages) = (args.compared.examples.as_ref(), args.compared.packages.as_ref());
     let places = Roots::new(&environment.dirs.cwd, examples, packages, args.root.as_ref());
     let named = args.entries.iter().map(|entry| places.resolve(entry)).collect::<Result<Vec<_>>>()?;
-    let base = tempfile::Builder::new()
-        .prefix("snap-")
-        .rand_bytes(6)
-        .tempdir_in(&environment.temp)
-        .map_err(|error| UserError::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
+    let base =
+        tempfile::Builder::new().prefix("snap-").rand_bytes(6).tempdir_in(&environment.temp).map_err(|error| {
+            UserError::failed(format!("cannot create a folder in {}: {error}", environment.temp.display()))
+        })?;
     let surroundings = surroundings(environment, base.path())?;
     let document = load(environment, &surroundings, named, args).await?;
     let mut normaliser = places.normaliser(&surroundings);
-    Ok(serde_json::to_string_pretty(&normaliser.document(document)).expect("JSON values print"))
+    Ok(serde_json::to_string_pretty(&normaliser.document(document)).expect("a JSON value serializes"))
 }
 
 /// Loads the entries and records their registrations.

@@ -32,9 +32,9 @@ pub async fn surprises(pi: &Path, laid: &Laid, cases: &[Case], known: &Known) ->
 
 fn surprise(entry: &str, verdict: &str, loads: bool, is_known: bool) -> Option<String> {
     match (verdict == "blocked", loads) {
-        (false, false) => Some(format!("{entry}: does not load, and extc says {verdict}")),
-        (true, true) if !is_known => Some(format!("{entry}: loads, and extc says blocked")),
-        (false, true) if is_known => Some(format!("{entry}: is listed as blocked in part, and extc says {verdict}")),
+        (false, false) => Some(format!("{entry}: does not load, but extc says {verdict}")),
+        (true, true) if !is_known => Some(format!("{entry}: loads, but extc says blocked")),
+        (false, true) if is_known => Some(format!("{entry}: is listed as blocked in part, but extc says {verdict}")),
         _ => None,
     }
 }

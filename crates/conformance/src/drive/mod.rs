@@ -121,14 +121,13 @@ pub async fn play(environment: &Environment, args: &DriveArgs) -> Result<String>
     let folder = file.parent().unwrap_or(&file).to_owned();
     let roots = Roots::new(&folder, args.compared.examples.as_ref(), args.compared.packages.as_ref(), None);
     let named = scenario.extensions.iter().map(|entry| roots.resolve(entry)).collect::<Result<Vec<_>>>()?;
-    let base = tempfile::Builder::new()
-        .prefix("drive-")
-        .rand_bytes(6)
-        .tempdir_in(&environment.temp)
-        .map_err(|error| UserError::failed(format!("no folder in {}: {error}", environment.temp.display())))?;
+    let base =
+        tempfile::Builder::new().prefix("drive-").rand_bytes(6).tempdir_in(&environment.temp).map_err(|error| {
+            UserError::failed(format!("cannot create a folder in {}: {error}", environment.temp.display()))
+        })?;
     let stage = Stage::set(environment, &scenario, base.path())?;
     let document = stage.play(environment, args, scenario, roots, named).await?;
-    Ok(serde_json::to_string_pretty(&document).expect("JSON values print"))
+    Ok(serde_json::to_string_pretty(&document).expect("a JSON value serializes"))
 }
 
 /// The environment of a scenario, fully set up.

@@ -243,7 +243,7 @@ fn pieces(text: &str, units: usize) -> Vec<String> {
             pieces.push(String::new());
             length -= units;
         }
-        pieces.last_mut().expect("never empty").push(character);
+        pieces.last_mut().expect("the list of pieces is never empty").push(character);
         length += character.len_utf16();
     }
     pieces

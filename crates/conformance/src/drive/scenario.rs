@@ -30,7 +30,7 @@ pub(super) struct Scenario {
     pub(super) exec: Vec<ScriptedProgram>,
     #[serde(default)]
     pub(super) model: Vec<Reply>,
-    /// UTF-16 units per streamed delta.
+    /// UTF-16 units per streamed delta, rounded to a multiple of 4.
     #[serde(default = "default_chunk")]
     pub(super) chunk: f64,
     pub(super) start_model: Option<String>,
@@ -49,7 +49,7 @@ pub(super) struct Scenario {
     /// Fixed time of the clock; absent: [`NOW`], null: the real time.
     #[serde(default, deserialize_with = "given")]
     pub(super) now: Option<Option<String>>,
-    /// Seed of the randomness; absent: 1, null: real randomness.
+    /// Seed of the randomness. If absent, the seed is 1; if null, the randomness is real.
     #[serde(default, deserialize_with = "given")]
     pub(super) random: Option<Option<f64>>,
     #[serde(default)]

@@ -64,7 +64,7 @@ pub(super) async fn serve(
     answer: impl Fn(&ServerRequest) -> ServerResponse + Send + Sync + 'static,
 ) -> Result<Server> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await;
-    let listener = listener.with_context(|| format!("port {port} of this machine is needed"))?;
+    let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
     let address = listener.local_addr()?;
     let answer = Arc::new(answer);
     let task = tokio::spawn(async move {

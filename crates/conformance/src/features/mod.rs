@@ -145,7 +145,7 @@ fn verdict(fixture: &Fixture, run: &Run) -> Verdict {
     }
     let mended = fixture.known.keys().find(|place| !differences.iter().any(|difference| difference.place == **place));
     if let Some(place) = mended {
-        return Verdict::Broken(format!("{place} is listed as known and does not differ any more; take it out"));
+        return Verdict::Broken(format!("{place} is listed as known, but no longer differs; remove it"));
     }
     differences.retain(|difference| !fixture.known.contains_key(&difference.place));
     if differences.is_empty() { Verdict::Same } else { Verdict::Differs(differences) }

@@ -36,14 +36,14 @@ impl Session {
     pub(super) fn start(mut command: Command, fixture: &Fixture, seen: Observations) -> Result<Self> {
         let mut child = command.spawn().context("pi cannot be started")?;
         let input = child.stdin.take();
-        let lines = BufReader::new(child.stdout.take().context("it is piped")?).lines();
+        let lines = BufReader::new(child.stdout.take().context("the stdout of pi is not piped")?).lines();
         let (dialogs, consents) = (fixture.answers.clone(), fixture.asked.clone());
         Ok(Self { child, input, lines, dialogs, consents, asked: Vec::new(), seen, settled: 0, runs: false })
     }
 
     /// Runs all steps and ends the session.
     pub(super) async fn run(&mut self, fixture: &Fixture) -> Result<()> {
-        self.ask("state", &json!({ "type": "get_state" })).await.context("it does not start")?;
+        self.ask("state", &json!({ "type": "get_state" })).await.context("pi does not start")?;
         for step in &fixture.steps {
             let (mark, settled) = (self.seen.mark(), self.settled);
             let answer = self.ask("step", &json!({ "type": "prompt", "message": step.say })).await;
@@ -61,10 +61,11 @@ impl Session {
         while let Some(line) = self.next().await? {
             self.hear(&line).await?;
         }
-        let ended =
-            tokio::time::timeout(LIMIT, self.child.wait()).await.context("it does not end with its input")??;
+        let ended = tokio::time::timeout(LIMIT, self.child.wait())
+            .await
+            .context("pi did not exit within 120 s after its stdin was closed")??;
         if !ended.success() {
-            bail!("it ended with {ended}");
+            bail!("pi failed: {ended}");
         }
         Ok(())
     }
