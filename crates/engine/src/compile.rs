@@ -223,7 +223,8 @@ fn evaluate(ctx: &Ctx<'_>, name: &str, source: &str, how: u32) -> rquickjs::Resu
 fn write_bytecode(ctx: &Ctx<'_>, compiled: qjs::JSValue, options: WriteOptions) -> rquickjs::Result<Vec<u8>> {
     let raw = ctx.as_raw().as_ptr();
     let mut size = 0;
-    // SAFETY: `compiled` was not evaluated and lives: its context or its owner keeps it. `size` is written before the call ends.
+    // SAFETY: `compiled` was not evaluated and is alive, because its context or its owner keeps it. `size` is written before the
+    // call ends.
     let bytecode = unsafe { qjs::JS_WriteObject(raw, &raw mut size, compiled, options.to_flag()) };
     if bytecode.is_null() {
         return Err(rquickjs::Error::Exception);

@@ -225,7 +225,7 @@ fn key_step<'js>(call: &NativeCall<'_, 'js>, key: &Rc<dyn Key>) -> Result<Value<
     bytes_or_undefined(ctx, bytes)
 }
 
-/// Reads the arguments 2 to 5 of an operation: padding, digest, length of the salt (negative: any), label.
+/// Reads the arguments 2 to 5 of an operation: padding, digest, length of the salt (any length if negative), label.
 fn scheme(call: &NativeCall<'_, '_>) -> Result<Scheme> {
     let salt = call.arg(4).as_number().unwrap_or(-1.0);
     Ok(Scheme {

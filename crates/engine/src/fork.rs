@@ -31,8 +31,8 @@ pub fn fork_for_parent() -> io::Result<ForkSide> {
     refuse_threads()?;
     const NOTHING: libc::c_long = 0;
     let flags = libc::c_long::from(libc::CLONE_PARENT | libc::SIGCHLD);
-    // SAFETY: like `fork`: neither memory nor descriptors are shared, and without a stack argument the copy continues on a copy
-    // of this stack. The C library's fork handlers do not run; they serve other threads, and there are none.
+    // SAFETY: as with `fork`, neither memory nor descriptors are shared, and without a stack argument the copy continues on a
+    // copy of this stack. The C library's fork handlers do not run; they serve other threads, and there are none.
     match unsafe { libc::syscall(libc::SYS_clone, flags, NOTHING, NOTHING, NOTHING, NOTHING) } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(ForkSide::Worker),

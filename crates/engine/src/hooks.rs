@@ -42,7 +42,7 @@ pub(crate) fn misbehave<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
 }
 
 fn segfault() {
-    // SAFETY: unsound on purpose: the fault is the purpose. No page is ever mapped at the bottom of the address space.
+    // SAFETY: unsound on purpose, because the caller wants the fault. No page is ever mapped at the bottom of the address space.
     unsafe { black_box(std::ptr::with_exposed_provenance_mut::<u64>(16)).write_volatile(1) }
 }
 

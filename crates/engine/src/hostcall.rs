@@ -90,7 +90,7 @@ pub(crate) fn result_now(call: &NativeCall<'_, '_>, request: HostCall) -> Result
     let (ctx, shared) = (call.ctx(), call.shared());
     let call_id = request.call_id.clone();
     trace::record(ctx, shared, Traced::Call);
-    let reply = shared.host.call(request).expect("code only runs inside a turn, which lends the host");
+    let reply = shared.host.call(request).expect("code runs only inside a turn, which provides the host");
     assert_eq!(reply.result.call_id, call_id, "a synchronous call was answered with the result of another");
     shared.clock.set(reply.now);
     if let Some(delta) = &reply.state {

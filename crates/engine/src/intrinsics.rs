@@ -152,7 +152,7 @@ fn date<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     let original = call.shared().handles.originals().date.restore(call.ctx())?;
     if !call.is_constructor() {
         let now = construct(&original, original.as_value(), &[date_now(call)?])?;
-        let now = now.into_object().expect("Date constructs objects");
+        let now = now.into_object().expect("`new Date` returns an object");
         let to_string: Function<'js> = now.get("toString")?;
         return to_string.call((This(now),));
     }

@@ -71,8 +71,8 @@ fn load<'js>(ctx: &Ctx<'js>, shared: &Shared, name: &str) -> Result<Module<'js, 
     let Some(bytecode) = &content.bytecode else {
         return Err(not_found_error(ctx, &format!("Cannot load module '{name}': it was not compiled")));
     };
-    // SAFETY: the bytes are from a `Verified`: this process compiled them, or this installation's key authenticated them for this
-    // engine build. The engine copies the parts that it keeps.
+    // SAFETY: the bytes are from a `Verified`, so this process compiled them, or this installation's key authenticated them for
+    // this engine build. The engine copies the parts that it keeps.
     let module = unsafe { Module::load(ctx.clone(), bytecode) }?;
     let embedded: String = module.name()?;
     if embedded != name {
@@ -125,7 +125,7 @@ pub(crate) fn import_sync<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>>
     };
     // The engine has just found or loaded the module, so the latest load is the current one.
     let kept = shared.modules.borrow().loaded(&name);
-    let LoadedModule(module) = kept.expect("imported a moment ago").restore(ctx)?;
+    let LoadedModule(module) = kept.expect("the engine has just found or loaded the module").restore(ctx)?;
     let (module, evaluated) = module.eval()?;
     match evaluated.state() {
         PromiseState::Resolved => Ok(module.namespace()?.into_value()),

@@ -157,7 +157,7 @@ impl ModuleTable {
         Err(if name.starts_with('/') || name.starts_with("file:") {
             "is a path outside the package; import it relative to the package, so that it is compiled in"
         } else if name.contains("://") || name.starts_with("data:") {
-            "is a URL; code is never fetched while it runs"
+            "is a URL; code is never fetched at run time"
         } else {
             "is neither a host module nor in the artifact"
         }

@@ -112,7 +112,7 @@ impl Nesting<'_> {
     fn close(&mut self) {
         // The parser refuses unbalanced text later; the outermost frame is kept.
         if self.frames.len() > 1 {
-            let frame = self.frames.pop().expect("there are two");
+            let frame = self.frames.pop().expect("at least two frames are open");
             self.operators -= frame.operators;
         }
         self.operator();

@@ -484,8 +484,8 @@ fn is_job_pending(ctx: &Ctx<'_>) -> bool {
 /// Runs one microtask. Returns its exception; only `queueMicrotask` jobs throw.
 fn run_job<'js>(ctx: &Ctx<'js>) -> Result<(), Value<'js>> {
     let mut origin = MaybeUninit::uninit();
-    // SAFETY: a live context has a live runtime; `origin` is written, and not read here: this runtime
-    // has one context, so an exception is pending in `ctx`.
+    // SAFETY: a live context has a live runtime; `origin` is written, and not read here,
+    // because this runtime has one context, so an exception is pending in `ctx`.
     let status = unsafe { qjs::JS_ExecutePendingJob(qjs::JS_GetRuntime(ctx.as_raw().as_ptr()), origin.as_mut_ptr()) };
     if status < 0 { Err(ctx.catch()) } else { Ok(()) }
 }

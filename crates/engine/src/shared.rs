@@ -162,7 +162,7 @@ impl Handles {
 
     /// Returns the functions that were replaced.
     pub(crate) fn originals(&self) -> Originals {
-        self.originals.borrow().clone().expect("installed before any code runs")
+        self.originals.borrow().clone().expect("the originals are saved before any code runs")
     }
 
     fn release(&self) {
@@ -266,8 +266,8 @@ impl HostSlot {
     /// Calls the lent host; returns `None` outside of a turn, and inside another call.
     pub(crate) fn call(&self, call: HostCall) -> Option<SyncReply> {
         let mut host = self.lent.take()?;
-        // SAFETY: the pointer is live, see `lend`, and unique: it was taken out of the slot, which
-        // is its only home, so a nested call finds none.
+        // SAFETY: the pointer is live (see `lend`) and unique, because it was taken out of the slot. No
+        // other place holds it, so a nested call finds none.
         let reply = unsafe { host.as_mut() }.call(call);
         self.lent.set(Some(host));
         Some(reply)

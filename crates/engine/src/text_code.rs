@@ -54,8 +54,8 @@ pub(crate) fn install(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> Result<()> {
     base.prop("prototype", prototype.clone())?;
     define(&prototype, "constructor", base.clone().into_value())?;
 
-    let bytecode =
-        BYTECODE.get_or_init(|| compile_script_at_run_time(&[], PROTOTYPES).expect("a list of functions parses"));
+    let bytecode = BYTECODE
+        .get_or_init(|| compile_script_at_run_time(&[], PROTOTYPES).expect("the constant list of functions compiles"));
     let functions: Vec<Function<'_>> = run(ctx, bytecode)?.get()?;
     for ((name, native), of_kind) in SIBLINGS.iter().zip(functions) {
         let prototype = of_kind.get_prototype().ok_or(rquickjs::Error::Unknown)?;

@@ -31,7 +31,7 @@ static PREVIOUS: OnceLock<PreviousAction> = OnceLock::new();
 pub fn survive_truncated_maps() {
     PREVIOUS.get_or_init(|| {
         // SAFETY: `sysconf` takes and returns numbers.
-        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("pages have a size");
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("the page size is positive");
         // SAFETY: zeros are valid for a struct of plain numbers and pointers.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         // SAFETY: both pointers are valid; a null action changes nothing.

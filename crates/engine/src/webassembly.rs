@@ -153,7 +153,7 @@ impl WebAssemblyState {
     /// Runs `body` with the store. `body` may run JavaScript only through imported functions.
     fn with<R>(&self, ctx: &Ctx<'_>, body: impl FnOnce(&mut Context<'_>) -> R) -> Result<R> {
         if let Some(mut lent) = self.lent.take() {
-            // SAFETY: the pointer is live, see `lend`, and unique: it was taken out of the only place that holds it.
+            // SAFETY: the pointer is live (see `lend`) and unique, because it was taken out of the only place that holds it.
             let answer = body(unsafe { lent.as_mut() });
             self.lent.set(Some(lent));
             return Ok(answer);

@@ -11,7 +11,7 @@ use pijs_protocol::message::{BusEvent, ErrorReport, EventResult, SlashResult, To
 use pijs_protocol::{CallId, EventId, Message, TimerId};
 use serde_json::{Map, Value, json};
 
-/// Converts an error of the taxonomy to the WIT `error` variant.
+/// Converts a hostcall error to the WIT `error` variant.
 pub(crate) fn error_of(error: HostcallError) -> types::Error {
     let HostcallError { code, message, retryable, details } = error;
     let failure = types::Failure { message, retryable, details: Value::Object(details).to_string() };

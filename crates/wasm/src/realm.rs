@@ -101,7 +101,7 @@ impl ComponentRealm {
     pub fn new(options: &RealmOptions, code: &Verified) -> Result<Self, WasmError> {
         let module = code.artifact().component().ok_or_else(|| WasmError::new("the artifact has no component"))?;
         let bytecode = module.bytecode.as_deref().ok_or_else(|| WasmError::new("the component was not compiled"))?;
-        // SAFETY: the bytes are those that `precompile` of this crate returned: a `Verified` is only created from code that this
+        // SAFETY: `precompile` of this crate returned the bytes, because a `Verified` is only created from code that this
         // installation authenticates, that this process compiled, or that the parent process verified.
         let component = unsafe { Component::deserialize(engine(), bytecode) };
         let component = component.map_err(|error| WasmError::new(format!("cannot load the component: {error:#}")))?;
@@ -188,7 +188,7 @@ impl ComponentRealm {
             return Err(ended.clone());
         }
         let instructions = if guard!(WasmFuel) { fuel.saturating_mul(INSTRUCTIONS_PER_FUEL) } else { u64::MAX };
-        self.store.set_fuel(instructions).expect("the engine counts fuel");
+        self.store.set_fuel(instructions).expect("the engine is configured to count fuel");
         self.store.set_epoch_deadline(1);
         let data = self.store.data_mut();
         data.wasi.clock.begin(now);

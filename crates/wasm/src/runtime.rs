@@ -20,7 +20,7 @@ const GROWTH_BYTES: u64 = 1 << 20;
 /// Returns the engine of this process, which is cheap to clone.
 pub(crate) fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
-    ENGINE.get_or_init(|| Engine::new(&config()).expect("a configuration that every supported target has"))
+    ENGINE.get_or_init(|| Engine::new(&config()).expect("every supported target supports the configuration"))
 }
 
 fn config() -> Config {

@@ -16,8 +16,8 @@ pub(crate) struct HostSlot {
     lent: Option<NonNull<dyn Hostcalls>>,
 }
 
-// SAFETY: the pointer exists only while the turn that lent it runs, on the thread of that turn: a store that is entered stays on
-// its thread. Between turns there is nothing to send.
+// SAFETY: the pointer exists only while the turn that lent it runs, on the thread of that turn, because an entered store stays
+// on its thread. Between turns there is nothing to send.
 unsafe impl Send for HostSlot {}
 
 impl HostSlot {

@@ -345,7 +345,7 @@ fn number(at: &mut Context<'_>) -> u64 {
 fn random(at: &mut LinkerInstance<'_, State>, bytes: &str, one: &str) -> Result<()> {
     at.func_wrap(bytes, |mut at: Context<'_>, (count,): (u64,)| {
         if count > MAX_RANDOM_BYTES {
-            bail!("wasi:random: {count} bytes requested at once: the limit is {MAX_RANDOM_BYTES}");
+            bail!("wasi:random: {count} bytes requested at once (the limit is {MAX_RANDOM_BYTES})");
         }
         let mut out = vec![0; usize::try_from(count)?];
         at.data_mut().random(&mut out);

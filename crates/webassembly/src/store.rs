@@ -703,8 +703,8 @@ const ABSENT: &[(&str, &str)] = &[
     ("threads", "shared memories"),
 ];
 
-/// Returns the validator's message with the position in Node's form, `message @+12`. If Node would compile the module, the
-/// message states an alternative.
+/// Returns the validator's message with the position in Node's form, `message @+12`. If the module uses a proposal that
+/// Node supports but the interpreter does not, the message says which one to build without.
 fn compile_message(error: &wasmi::Error) -> String {
     let text = error.to_string();
     let (message, offset) = match text.rsplit_once(" (at offset 0x") {

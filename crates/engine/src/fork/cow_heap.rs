@@ -40,7 +40,7 @@ impl CowHeap {
         let (start, _) = heap_around(&std::fs::read_to_string("/proc/self/maps")?, end)
             .filter(|(start, _)| start % PAGE == 0 && *start < end && is_page(PAGE))
             .ok_or_else(|| io::Error::other("the allocator keeps its memory elsewhere"))?;
-        let heap = NonNull::new(pin.as_mut_ptr().with_addr(start)).expect("a heap does not begin at zero");
+        let heap = NonNull::new(pin.as_mut_ptr().with_addr(start)).expect("the address of a heap is not zero");
         let bytes = end - start;
         lay_on_file(heap, bytes).map(|file| Self { heap, file, bytes })
     }
@@ -127,7 +127,7 @@ fn lay_on_file(heap: NonNull<u8>, bytes: usize) -> io::Result<NonNull<u8>> {
     // Faults the pages in before the fork, so that each worker need not; kernels before 5.14 do not support this, and workers
     // then fault them in. SAFETY: the range is the heap, and nothing is written.
     unsafe { libc::madvise(heap.as_ptr().cast(), bytes, libc::MADV_POPULATE_READ) };
-    Ok(NonNull::new(view.cast()).expect("the system maps nothing at zero"))
+    Ok(NonNull::new(view.cast()).expect("the kernel does not map address zero"))
 }
 
 /// Returns the unused stack below this frame to the system. Has no effect on a thread other than the main thread, because the

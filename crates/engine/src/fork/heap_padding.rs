@@ -54,7 +54,8 @@ pub(crate) fn fill_engine(ctx: &Ctx<'_>, used: impl Fn() -> u64) {
 pub(crate) fn fill_heap() {
     let sizes = std::iter::successors(Some(MAX_GAP), |size| Some(size / 2)).take_while(|size| *size > EXACT_BELOW);
     let sizes = sizes.chain((ALIGN..=EXACT_BELOW).rev().step_by(ALIGN));
-    let layout = |size| Layout::from_size_align(size, ALIGN).expect("a small size and a power of two");
+    let layout =
+        |size| Layout::from_size_align(size, ALIGN).expect("the size is small and the alignment is a power of two");
     // SAFETY: the size is not zero.
     let allocate = |size| unsafe { alloc(layout(size)) };
     // Larger than any gap, so it is at the end of the heap: a later block after it did not fill a gap.

@@ -295,7 +295,7 @@ fn random_bytes_are_seeded() {
 }
 
 #[test]
-fn promises_can_be_looked_at() {
+fn promises_can_be_inspected() {
     assert_eq!(guest().ask("promises", &[]), json!([{"state": "fulfilled", "value": 1}, "pending", "no", 5]));
 }
 
