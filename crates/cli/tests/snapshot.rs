@@ -59,7 +59,7 @@ fn a_snapshot_lists_what_an_extension_registers() {
 }
 
 #[test]
-fn an_extension_that_fails_is_an_error_of_the_document_and_the_others_are_listed() {
+fn a_failed_extension_is_reported_and_the_others_are_listed() {
     let world = World::new();
     world.write("project/bad.ts", "export default () => { throw new Error('no\\nsecond line'); };");
     world.write("project/broken.ts", "export default (");

@@ -185,7 +185,7 @@ fn events_have_the_effects_of_the_fixtures() {
 }
 
 #[test]
-fn a_stage_without_waiters_does_not_release() {
+fn a_stage_without_waiters_does_not_wake_anything() {
     assert!(!InputEvent::End(Stage::Unread).releases());
     assert!(Stage::ALL.into_iter().filter(|stage| InputEvent::End(*stage).releases()).count() == Stage::COUNT - 1);
     assert!(Stage::ALL.into_iter().all(|stage| !InputEvent::Begin(stage).releases()));

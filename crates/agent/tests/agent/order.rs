@@ -194,7 +194,7 @@ async fn a_failed_reply_is_kept_and_marked_and_its_tools_do_not_run() {
 }
 
 #[tokio::test]
-async fn a_script_that_has_no_more_lines_is_named() {
+async fn an_exhausted_script_is_named_in_the_error() {
     let world = World::new(&fixture("fails-midway.jsonl"), Fake::default());
     world.agent.prompt("one").await.unwrap();
     let outcome = world.agent.prompt("two").await.unwrap();

@@ -188,7 +188,7 @@ fn call_with(params: Value) -> HostCall {
 }
 
 #[test]
-fn parameters_with_secrets_are_hashed_under_the_key_of_the_installation() {
+fn parameters_with_secrets_are_hashed_with_the_installation_key() {
     let keyed = |key: [u8; 32], params: Value| {
         let options =
             LedgerOptions { hash_key: Some(key), secrets: vec!["hunter2hunter2".into()], ..LedgerOptions::default() };
