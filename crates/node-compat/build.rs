@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut modules = BTreeMap::new();
     for index in indexes(&root)? {
         println!("cargo::rerun-if-changed={}", index.display());
-        let folder = index.parent().ok_or("an index has a folder")?;
+        let folder = index.parent().ok_or_else(|| format!("{} has no parent folder", index.display()))?;
         for (number, line) in fs::read_to_string(&index)?.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {

@@ -245,7 +245,10 @@ impl Agent {
     fn charge_request(&self, payer: &ExtensionId, outgoing: &Outgoing) -> Result<RequestCharge<'_>, ProviderError> {
         let counted = self.model.quota.begin(payer, bytes_of(std::iter::once(&outgoing.payload)));
         counted.map_err(|refused| {
-            ProviderError::new(ErrorKind::Rejected, format!("not sent for the extension {payer}: {}", refused.message))
+            ProviderError::new(
+                ErrorKind::Rejected,
+                format!("the request of extension {payer} was not sent: {}", refused.message),
+            )
         })
     }
 

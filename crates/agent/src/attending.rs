@@ -30,7 +30,7 @@ impl Agent {
     pub async fn attend<F: Future>(&self, work: F) -> F::Output {
         let Some(inbox) = self.inbox.borrow_mut().take() else { return work.await };
         let mut attending = Attending { inbox: Some(inbox), home: &self.inbox };
-        let inbox = attending.inbox.as_mut().expect("just put there");
+        let inbox = attending.inbox.as_mut().expect("the inbox was just set");
         let mut begun = FuturesUnordered::new();
         tokio::pin!(work);
         let output = loop {

@@ -43,7 +43,7 @@ impl Agent {
             Message::System(system) => Some(system),
             _ => None,
         });
-        let told = last.expect("there is one since the line before");
+        let told = last.expect("at least one system message is queued");
         (told.tools_added, told.tools_removed) = (come, gone);
     }
 

@@ -169,7 +169,7 @@ impl RuleFiredEvent {
     /// Describes the firing for users, in one line.
     pub fn line(&self) -> String {
         let action = match self.action {
-            VerdictAction::Remind => "reminds the model",
+            VerdictAction::Remind => "reminded the model",
             VerdictAction::Retry | VerdictAction::Stop => "stopped the reply",
         };
         let reason = self.degraded.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));

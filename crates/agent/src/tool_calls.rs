@@ -234,7 +234,7 @@ impl Agent {
         let mut results = join_all(running).await.into_iter();
         let whole = |(call, result)| match result {
             Some(result) => Ok((call, result)),
-            None => results.next().expect("each that was not done ran").map(|result| (call, result)),
+            None => results.next().expect("every call without a result has run").map(|result| (call, result)),
         };
         finished.into_iter().map(whole).collect()
     }

@@ -236,7 +236,7 @@ static SEQUENCES: LazyLock<Regex> = LazyLock::new(|| {
     let end = r"(?:\x07|\x1B\x5C|\u{9C})";
     let title = format!(r"\x1B\](?s:.)*?{end}");
     let control = r"[\x1B\u{9B}][\[\]()#;?]*(?:[0-9]{1,4}(?:[;:][0-9]{0,4})*)?[0-9A-PR-TZcf-nq-uy=><~]";
-    Regex::new(&format!("{title}|{control}")).expect("a pattern written here")
+    Regex::new(&format!("{title}|{control}")).expect("a constant pattern")
 });
 
 /// Returns the output for users and the model: without escape sequences and control characters, with LF line ends. As in pi, each

@@ -216,13 +216,13 @@ fn metadata(section: &[u8], engine: &EngineBuild, most: usize) -> Result<Artifac
     }
     let metadata: ArtifactMetadata = parse(Tag::Metadata, section)?;
     if metadata.engine != *engine {
-        return Err(malformed(Tag::Metadata.name(), "its engine is not the engine of the header"));
+        return Err(malformed(Tag::Metadata.name(), "its engine does not match the header"));
     }
     Ok(metadata)
 }
 
 fn json<T: serde::Serialize>(value: &T) -> Vec<u8> {
-    serde_json::to_vec(value).expect("metadata has string keys and no failing serialiser")
+    serde_json::to_vec(value).expect("metadata serializes to JSON")
 }
 
 fn put(out: &mut Vec<u8>, tag: Tag, content: &[u8]) {

@@ -27,7 +27,7 @@ pub trait FindFunctions: Send + Sync {
 /// The ranges of a function, as byte offsets in its module's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionText {
-    /// From its beginning to its body: positions that the engine may report for it.
+    /// From the start of the function to its body; the engine may report any position in it for the function.
     pub head: Range<usize>,
     /// The whole function, as `toString` returns it.
     pub text: Range<usize>,

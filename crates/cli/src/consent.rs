@@ -84,8 +84,9 @@ struct OpenRequest {
 }
 
 /// Decides about a package that is about to be installed, and prompts if there is a user: once, for all of its realms together.
-/// `replaces` means that another version is installed, which is more useful with its grants than the new version without any;
-/// `outlook` is the expected behaviour of the package with all requests granted. Returns a decision for each realm.
+/// `replaces` means that another version is installed. Without a user, an update that would lose grants is then refused, because
+/// the old version with its grants is more useful than the new one without them. `outlook` is the expected behaviour of the
+/// package if all requests are granted. Returns a decision for each realm.
 pub(crate) fn decide(
     book: &GrantStore,
     applicants: &[&PackageRequest],
@@ -95,7 +96,7 @@ pub(crate) fn decide(
 ) -> Result<Vec<InstallDecision>, NotInstalled> {
     let mut lost_ones = Vec::new();
     let open: Vec<OpenRequest> =
-        applicants.iter().map(|applicant| question(book, applicant, answerer, replaces, &mut lost_ones)).collect();
+        applicants.iter().map(|applicant| open_request(book, applicant, answerer, replaces, &mut lost_ones)).collect();
     if !lost_ones.is_empty() {
         return Err(NotInstalled::Widened(lost_ones.iter().map(describe).collect()));
     }
@@ -108,8 +109,9 @@ pub(crate) fn decide(
     Ok(open.into_iter().map(|open| decided(open, answerer, mode, answer.as_deref())).collect())
 }
 
-/// Returns the open request of one realm. Appends the requests that an update would lose to `lost_ones`.
-fn question(
+/// Returns the unanswered requests of one realm. Adds to `lost_ones` the requests that are granted now and that an update would
+/// drop.
+fn open_request(
     book: &GrantStore,
     applicant: &PackageRequest,
     answerer: &Answerer<'_>,

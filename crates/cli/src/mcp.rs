@@ -64,9 +64,7 @@ fn add(environment: &Environment, args: McpAddArgs) -> Result<()> {
         url: args.url,
         headers,
         timeout: args.timeout,
-        exposure: args
-            .exposure
-            .map(|word| serde_json::from_value(json!(word)).expect("one of the words that are taken")),
+        exposure: args.exposure.map(|word| serde_json::from_value(json!(word)).expect("clap accepts only these words")),
         description: args.description,
         ..ServerEntry::default()
     };

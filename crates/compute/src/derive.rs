@@ -38,7 +38,9 @@ pub fn pbkdf2(
     let mut out = buffer(length)?;
     let blocks = (length as u64).div_ceil(16).max(1);
     if rounds.saturating_mul(blocks) > MAX_ROUNDS {
-        return Err(Refused("pbkdf2 with this many iterations would hold up the session: use fewer than 20 million"));
+        return Err(Refused(
+            "pbkdf2 with this many iterations for a key of this length would hold up the session: use fewer, or derive a shorter key",
+        ));
     }
     let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
     Ok(pbkdf2_by_name(digest, password, salt, rounds, &mut out).map(|()| out))

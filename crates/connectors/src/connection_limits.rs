@@ -107,7 +107,8 @@ impl ConnectionLimits {
         if !guard!(HttpDecoders) {
             return None;
         }
-        let units = u32::try_from(bytes.div_ceil(DECODER_UNIT).min(DECODER_BYTES / DECODER_UNIT)).expect("few units");
+        let units = u32::try_from(bytes.div_ceil(DECODER_UNIT).min(DECODER_BYTES / DECODER_UNIT))
+            .expect("the number of units is limited");
         // The semaphore is never closed.
         self.of(extension).decoders.acquire_many_owned(units).await.ok()
     }

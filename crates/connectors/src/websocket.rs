@@ -202,7 +202,7 @@ async fn open(
 ) -> Result<Socket, HostcallError> {
     let wanted = (target.scheme == "https").then(TlsSettings::default);
     let (reader, writer, _) = dial(dialer, request, &target.host, target.port, wanted).await?;
-    let writer = Arc::into_inner(writer).expect("nobody else writes to a connection just made").into_inner();
+    let writer = Arc::into_inner(writer).expect("a new connection has no other writer").into_inner();
     let transport = tokio::io::join(CountedReader { inner: reader, partial: Arc::clone(partial) }, writer);
     let config = WebSocketConfig::default().max_message_size(Some(MESSAGE_BYTES)).max_frame_size(Some(MESSAGE_BYTES));
     let (socket, response) =

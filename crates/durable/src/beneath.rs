@@ -47,7 +47,7 @@ impl Beneath {
         let below = |root: &PathBuf| path.strip_prefix(root).is_ok();
         let deepest = self.roots.iter().filter(|root| below(root)).max_by_key(|root| root.as_os_str().len());
         let root = deepest.ok_or_else(|| outside(path))?;
-        let below = path.strip_prefix(root).expect("it was just found below");
+        let below = path.strip_prefix(root).expect("the path was just found below the root");
         if !below.components().all(|part| matches!(part, Component::Normal(_))) {
             return Err(outside(path));
         }

@@ -149,7 +149,7 @@ impl FaultVfs {
         Self::with(Some((number, among, fault)), None)
     }
 
-    /// Tracks flushed data, for a power cut.
+    /// Sets the record of flushed data from which a power cut is simulated.
     #[must_use]
     pub fn with_power(self, power: Power) -> Self {
         self.shared.state().power = Some(power);

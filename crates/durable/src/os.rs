@@ -39,7 +39,7 @@ impl OsVfs {
                     flags |= OFlags::NOFOLLOW;
                 }
             }
-            options.custom_flags(i32::try_from(flags.bits()).expect("flags of open fit"));
+            options.custom_flags(i32::try_from(flags.bits()).expect("flags of `open` fit into an `i32`"));
         }
         options.open(path).map(OsFile)
     }

@@ -92,7 +92,7 @@ pub trait VfsFile: fmt::Debug + Send {
     /// Returns the path of the open file with all links resolved; `path` is the path by which it was opened.
     fn real_path(&self, path: &Path) -> io::Result<PathBuf>;
     /// Takes the kernel's lock on the file; returns `false` if another process has it. The lock is released when the file is
-    /// closed, which includes any end of the process.
+    /// closed, or when the process ends for any reason.
     fn try_lock(&self) -> io::Result<bool>;
 }
 

@@ -122,7 +122,7 @@ pub trait Dir: Send + Sync {
         Ok(at)
     }
 
-    /// Opens a file without blocking. A symbolic link is the error `ELOOP`. The caller rejects everything but regular files.
+    /// Opens a file without blocking. Fails with `ELOOP` for a symbolic link. The caller must reject anything but a regular file.
     fn open(&self, name: &OsStr, how: OpenHow) -> io::Result<Box<dyn File>>;
 
     /// Returns the metadata of `name`, without following a link.

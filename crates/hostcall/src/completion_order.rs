@@ -81,6 +81,6 @@ impl<W: Future<Output = Result<Output, HostcallError>> + Unpin> Future for InOrd
             let _ended = ready!(Pin::new(before).poll(cx));
             self.predecessor = None;
         }
-        Poll::Ready(self.outcome.take().expect("polled after its end"))
+        Poll::Ready(self.outcome.take().expect("the future was polled after it completed"))
     }
 }

@@ -76,7 +76,10 @@ impl Request {
 
     /// Returns the error for a request that reached the connector of another method.
     pub fn misdirected(&self) -> HostcallError {
-        HostcallError::new(ErrorCode::Internal, format!("`{}` came to a connector of another method", self.method))
-            .with("reason", "invariant")
+        HostcallError::new(
+            ErrorCode::Internal,
+            format!("`{}` was sent to the connector of another method", self.method),
+        )
+        .with("reason", "invariant")
     }
 }

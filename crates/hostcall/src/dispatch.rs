@@ -167,7 +167,7 @@ impl Dispatcher {
             undelivered: inner.undelivered.of(caller.extension()),
         });
         let ended = |outcome| {
-            let (result, held) = in_flight_call.end_immediately(outcome).expect("nobody else knows of it");
+            let (result, held) = in_flight_call.end_immediately(outcome).expect("the call has no other owner");
             StartedCall::Ended(result, held)
         };
         match decided {

@@ -72,8 +72,8 @@ enum RunState {
     Running,
     /// The run pauses before it sends the request to the model again.
     Retrying,
-    /// The turns have ended, and handlers of `agent_end` run without being awaited. In pi 0.73.1 it is undefined whether a
-    /// message of these handlers finds the run active; in PiJS it never does.
+    /// The turns have ended, and handlers of `agent_end` run without being awaited. In pi 0.73.1 it is undefined whether
+    /// the run still counts as active for a message that such a handler sends; in PiJS it never does.
     Ending,
 }
 

@@ -47,7 +47,7 @@ pub struct Report {
     pub has_ledger: bool,
 }
 
-/// A realm.
+/// A row group of the timeline: a realm, or the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lane {
     /// Number of the realm on the tape; 0 for the agent.

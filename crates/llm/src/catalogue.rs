@@ -61,7 +61,7 @@ static SECTIONS: LazyLock<Vec<ProviderSection>> = LazyLock::new(|| {
     let begins = TEXT.match_indices(PROVIDER).map(|(at, _)| at).filter(|at| TEXT[..*at].ends_with('\n'));
     let begins: Vec<usize> = begins.chain([TEXT.len()]).collect();
     let section = |ends: &[usize]| {
-        let (line, lines) = TEXT[ends[0]..ends[1]].split_once('\n').expect("a line ends");
+        let (line, lines) = TEXT[ends[0]..ends[1]].split_once('\n').expect("a section begins with a whole line");
         ProviderSection { provider: serde_json::from_str(line).expect("a generated line is a provider"), lines }
     };
     begins.windows(2).map(section).collect()

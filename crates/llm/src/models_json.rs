@@ -57,7 +57,7 @@ impl ModelsJson {
             Err(error) => return failed(format!("models.json is not JSON: {error}")),
         };
         let schema = serde_json::from_str(SCHEMA).expect("the schema is JSON");
-        let validator = jsonschema::validator_for(&schema).expect("the schema is one");
+        let validator = jsonschema::validator_for(&schema).expect("the schema is a valid JSON schema");
         let wrong: Vec<String> = validator
             .iter_errors(&value)
             .map(|error| {

@@ -41,7 +41,7 @@ static EMPTY_BODY: LazyLock<RegexSet> = LazyLock::new(|| set(&[r"^4(00|13)\s*(st
 
 fn set(patterns: &[&str]) -> RegexSet {
     let insensitive = patterns.iter().map(|pattern| format!("(?i){pattern}"));
-    RegexSet::new(insensitive).expect("patterns written here")
+    RegexSet::new(insensitive).expect("constant patterns")
 }
 
 /// Returns whether `message`, the error of a reply, reports a context overflow.

@@ -395,7 +395,7 @@ impl Partial {
                 (1..=MAX_CALLS + 1)
                     .map(|n| format!("{stem}_{n}"))
                     .find(|id| !taken(id))
-                    .expect("fewer calls than candidates")
+                    .expect("there are fewer calls than candidates")
             }
         };
         let mut steps = self.close();

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn units_fold_by_upper_case() {
+    fn code_units_fold_through_upper_case() {
         assert_eq!(units_of('s'), "Ss");
         assert_eq!(units_of('\u{17F}'), "\u{17F}");
         assert_eq!(units_of('\u{212A}'), "\u{212A}");

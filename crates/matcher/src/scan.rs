@@ -359,7 +359,7 @@ impl AutomatonReader {
 fn start_state(automaton: &Automaton, cache: &mut Cache, before: Option<u8>) -> LazyStateID {
     let config = start::Config::new().anchored(Anchored::No).look_behind(before);
     let start = automaton.bytes.start_state(cache, &config);
-    start.expect("an automaton that never gives up has a state to start from")
+    start.expect("an automaton without quit bytes has a start state")
 }
 
 impl MatchLog {

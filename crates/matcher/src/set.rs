@@ -28,7 +28,7 @@ pub struct PatternId(u32);
 
 impl PatternId {
     pub(crate) fn new(index: usize) -> Self {
-        Self(u32::try_from(index).expect("patterns are counted by 32 bits"))
+        Self(u32::try_from(index).expect("the number of patterns fits into 32 bits"))
     }
 
     /// Returns the number.
@@ -97,13 +97,14 @@ impl PatternSet {
         let mut parts = Vec::new();
         let mut parts_of_pattern = Vec::with_capacity(patterns.len());
         for (index, pattern) in patterns.iter().enumerate() {
-            parts_of_pattern.push(u32::try_from(pattern.parts().len()).expect("parts are fewer than bytes of source"));
+            parts_of_pattern.push(u32::try_from(pattern.parts().len()).expect("a pattern has fewer parts than bytes"));
             parts.extend(
                 pattern.parts().iter().map(|part| SetPart { pattern: PatternId::new(index), part: part.clone() }),
             );
         }
         let shared = SetShared { parts, parts_of_pattern, limits, plan: Mutex::default() };
-        let all: Vec<u32> = (0..u32::try_from(shared.parts.len()).expect("parts are counted by 32 bits")).collect();
+        let all: Vec<u32> =
+            (0..u32::try_from(shared.parts.len()).expect("the number of parts fits into 32 bits")).collect();
         let mut plan = AutomataPlan { is_given_up: vec![false; patterns.len()], ..AutomataPlan::default() };
         if !all.is_empty() {
             shared.build(&mut plan, all, limits.scan_bytes, limits.automaton_bytes);

@@ -67,7 +67,7 @@ pub(crate) fn is_plain(byte: u8) -> bool {
 }
 
 fn private(surrogate: u32) -> char {
-    char::from_u32(surrogate + SURROGATE_SHIFT).expect("plane 16 ends after the private characters")
+    char::from_u32(surrogate + SURROGATE_SHIFT).expect("the shifted code is below the end of plane 16")
 }
 
 /// Returns the expression that reads one code unit of the set.
@@ -156,7 +156,7 @@ pub(crate) fn read(piece: &str, mut on_byte: impl FnMut(u8, usize) -> bool) {
     while at < bytes.len() {
         let byte = bytes[at];
         if !is_plain(byte) {
-            let character = piece[at..].chars().next().expect("it stands at the first byte of a character");
+            let character = piece[at..].chars().next().expect("`at` is a character boundary");
             if let Some((written, length)) = special(character) {
                 let end = at + character.len_utf8();
                 for (number, &byte) in written[..length].iter().enumerate() {

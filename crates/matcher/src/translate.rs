@@ -398,7 +398,7 @@ impl Translator {
         if numbers.is_empty() { self.any_text() } else { Hir::alternation(choices) }
     }
 
-    /// Returns the characters of a term that reads a single one.
+    /// Returns the set of characters that a term matches, if the term always matches exactly one character.
     fn single(&self, term: &Term<'_>, mode: GroupFlags) -> Option<CodeSet> {
         match term {
             Term::Character(character) => Some(self.closed(CodeSet::single(character.value), mode)),

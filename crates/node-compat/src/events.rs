@@ -31,7 +31,8 @@ pub enum Combine {
     First,
     /// The first result whose `trusted` is `yes` or `no` wins.
     FirstDecided,
-    /// The named member of a result replaces that of the event. The combined result is `{member}` if a handler replaced it.
+    /// The named member of a result replaces that of the event. The combined result is an object
+    /// with only this member, or none if no handler replaced it.
     Replace(&'static str),
     /// Like `Replace("message")`, but the new message must have the same role.
     ReplaceMessage,

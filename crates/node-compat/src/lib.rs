@@ -1,8 +1,9 @@
 //! The host modules: TypeScript between an extension and the hostcalls.
 //!
 //! `modules/web` holds the globals of a browser and what every other module uses, `modules/node` the builtins of Node,
-//! `modules/pi` pi's API and the packages that pi brings, `modules/rummy` what the rummy dialect calls. [`MODULES`] embeds
-//! them as source, as `modules/**/index.txt` lists them; `extc` compiles them once per engine build to the host module set every realm starts with.
+//! `modules/pi` pi's API and the packages that pi ships, `modules/rummy` what the rummy dialect calls. [`MODULES`] embeds
+//! them as source, as `modules/**/index.txt` lists them; `extc` compiles them once per engine build into the module set that
+//! every realm starts with.
 //!
 //! `modules/tests` runs single modules against output that was captured from Node (`tests/tests/node_modules.rs` and
 //! `node_host.rs` of `pijs-tests`); `npm ci && npm run check` in `modules` checks the types.

@@ -36,7 +36,7 @@ pub fn readable(pattern: &str, flags: &str) -> Option<String> {
                 continue;
             }
             _ if depth == 0 && DOUBLED.contains(sign) && rest.peek() == Some(&sign) => {
-                write!(written, "\\x{:02x}", u32::from(sign)).expect("a text takes everything");
+                write!(written, "\\x{:02x}", u32::from(sign)).expect("writing to a string cannot fail");
                 continue;
             }
             _ => {}

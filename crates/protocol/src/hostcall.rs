@@ -18,7 +18,7 @@ string_id! {
     Capability
 }
 string_id! {
-    /// The connector of a call.
+    /// Name of a method: `fs`, `exec`, `http`, and others. One connector serves it.
     Method
 }
 

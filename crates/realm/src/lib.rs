@@ -125,7 +125,7 @@ pub trait Realm {
         _slice: Duration,
         host: &mut dyn SyncHost,
     ) -> Result<Streamed, Termination> {
-        let first = deltas.first().expect("a delta to run");
+        let first = deltas.first().expect("at least one delta is given");
         self.stream(seq, now, first, host).map(Streamed::from)
     }
 

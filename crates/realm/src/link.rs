@@ -110,7 +110,8 @@ struct CoreSharing {
 }
 
 impl CoreSharing {
-    /// Records a frame that arrived at `now`, and whether another thread ran on this core before. Returns whether to move.
+    /// Records a frame that arrived at `now`; `is_shared`: another thread ran on this core while this one waited. Returns whether
+    /// this thread should move to another core.
     fn observe(&mut self, is_shared: bool, now: Instant) -> bool {
         self.shared = if is_shared { self.shared + 1 } else { 0 };
         let is_due = self.left.is_none_or(|left| now.saturating_duration_since(left) > MOVE_INTERVAL);
@@ -585,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peek_takes_nothing_away() {
+    fn a_peek_does_not_consume() {
         let timeout = Err(io::Error::from(ErrorKind::WouldBlock));
         let script = script([timeout, Ok(framed(b"early"))]);
         let mut link = Link::new(&script);

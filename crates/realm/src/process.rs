@@ -63,7 +63,7 @@ use zygote::ZygoteSetup;
 /// Interval at which a blocked wait checks its deadline; bounds the delay of a kill.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Maximum time for which a resumed turn is served without a break, while its calls are answered at once.
+/// Maximum time that a resumed turn may hold this thread while its calls are answered immediately.
 const SLICE: Duration = Duration::from_millis(2);
 
 /// Time to wait for the worker's next message after a reply.

@@ -177,9 +177,9 @@ impl Secrets {
         all.dedup();
         let words = all.iter().map(String::as_str).chain(CREDENTIAL_PREFIXES.iter().copied());
         // Fails only for more patterns than fit into memory.
-        let any = AhoCorasick::new(words.chain([PEM])).expect("so many secrets fit");
+        let any = AhoCorasick::new(words.chain([PEM])).expect("the secrets stay below the automaton's limit");
         let longest = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&all);
-        Self { given, escaped: longest.expect("so many secrets fit"), all, any }
+        Self { given, escaped: longest.expect("the secrets stay below the automaton's limit"), all, any }
     }
 }
 
@@ -317,7 +317,7 @@ fn credential_length(body: &str) -> usize {
     body.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.~+/=".contains(c))).unwrap_or(body.len())
 }
 
-/// Replaces ranges of a text, which are in order and disjoint.
+/// Replaces the given ranges (sorted, disjoint) with the redaction mark.
 fn replace_ranges(text: &str, places: impl IntoIterator<Item = Range<usize>>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;

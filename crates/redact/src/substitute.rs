@@ -50,13 +50,13 @@ impl SubstituteTable {
         let secrets = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(pairs.iter().map(|(secret, _)| secret))
-            .expect("so many secrets fit");
+            .expect("the secrets stay below the automaton's limit");
         let in_json = pairs.iter().map(|(secret, _)| {
             let quoted = Value::from(secret.as_str()).to_string();
             quoted[1..quoted.len() - 1].to_owned()
         });
         let looks = CREDENTIAL_PREFIXES.iter().copied().chain([PEM]).map(str::to_owned);
-        let any = AhoCorasick::new(in_json.chain(looks)).expect("so many secrets fit");
+        let any = AhoCorasick::new(in_json.chain(looks)).expect("the secrets stay below the automaton's limit");
         let substitutes = pairs.into_iter().map(|(_, substitute)| substitute).collect();
         Self { of, any, secrets, substitutes }
     }

@@ -101,7 +101,7 @@ fn fill(content: &str, args: &[String], most: usize) -> Option<String> {
     let mut filled = BoundedText { text: String::new(), most };
     let mut behind = 0;
     for found in PLACEHOLDER.captures_iter(content) {
-        let place = found.get(0).expect("what was found is somewhere");
+        let place = found.get(0).expect("a match has a range");
         filled.push(&content[behind..place.start()])?;
         behind = place.end();
         if let (Some(target), Some(default)) = (found.get(1), found.get(2)) {

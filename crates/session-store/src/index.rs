@@ -75,7 +75,7 @@ pub(super) struct LinePosition {
 
 impl LinePosition {
     pub(super) fn of(offset: u64, line: &[u8]) -> Self {
-        let length = u32::try_from(line.len()).expect("a line is shorter than the longest that is read");
+        let length = u32::try_from(line.len()).expect("the reader limits the length of a line");
         Self { offset, length, checksum: crc32fast::hash(line) }
     }
 
@@ -141,7 +141,7 @@ impl Index {
     /// Adds a node. Returns `false` if its id is taken: the first entry with an id takes precedence, because later entries refer
     /// to it.
     pub(super) fn push(&mut self, node: IndexNode) -> bool {
-        let at = u32::try_from(self.nodes.len()).expect("fewer entries than bytes that memory can hold of them");
+        let at = u32::try_from(self.nodes.len()).expect("the number of entries fits into 32 bits");
         if self.by_name.contains_key(&node.name) {
             return false;
         }

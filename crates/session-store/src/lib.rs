@@ -425,7 +425,7 @@ impl Session {
 
     fn insert(&mut self, entry: Entry) -> Arc<Entry> {
         self.leaf = Some(entry.id.clone());
-        self.entries.push(entry, None).expect("an id that nothing has")
+        self.entries.push(entry, None).expect("the id is new")
     }
 
     /// Returns an unused id of eight hexadecimal digits.

@@ -287,7 +287,7 @@ impl Storage {
             }
             StorageState::Open { appender, written } => {
                 for at in *written..entries.index.len() {
-                    let entry = entries.in_memory(at).expect("an entry that is not written is cached");
+                    let entry = entries.in_memory(at).expect("unwritten entries are cached");
                     let line = line(&entry);
                     let position = LinePosition::of(appender.length(), line.as_bytes());
                     if let Some(record_writer) = &mut self.record_writer {

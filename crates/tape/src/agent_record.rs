@@ -32,14 +32,14 @@ pub enum AgentRecord {
         /// Parts from which a replay creates the agent.
         parts: Value,
     },
-    /// Input: an act of the user or of an extension: `prompt`, `abort`, `session send_message`, ...
+    /// Input: an act of the user or of an extension, such as `prompt`, `abort` or `session send_message`.
     Act {
         /// Name of the act.
         act: String,
         /// Arguments of the act.
         value: Value,
     },
-    /// Output: a question of the agent to a port: `request`, `event`, `tool`, ...
+    /// Output: a question of the agent to a port, such as `request`, `event` or `tool`.
     Ask {
         /// Number of the question.
         id: u64,
@@ -48,7 +48,7 @@ pub enum AgentRecord {
         /// Outline of the question.
         value: Value,
     },
-    /// Input: a part of an answer: an event of a provider, or a partial result of a tool.
+    /// Input: a part of an answer, which is an event of a provider or a partial result of a tool.
     Part {
         /// Number of the question.
         id: u64,

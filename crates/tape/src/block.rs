@@ -79,7 +79,9 @@ pub(crate) fn write(
     let digest = link(chain, &fields, &body);
     let mut block = Vec::with_capacity(HEAD + body.len());
     block.extend_from_slice(&SKIPPABLE.to_le_bytes());
-    block.extend_from_slice(&u32::try_from(FIELDS + DIGEST).expect("a head is short").to_le_bytes());
+    block.extend_from_slice(
+        &u32::try_from(FIELDS + DIGEST).expect("the length of the header fits into 32 bits").to_le_bytes(),
+    );
     block.extend_from_slice(&fields);
     block.extend_from_slice(&digest);
     block.extend_from_slice(&body);
@@ -99,7 +101,7 @@ pub(crate) fn read_head(input: &mut impl Read, next: u64) -> Result<Option<Head>
         input.take(MAX_BYTES as u64).read_to_end(&mut frame).map_err(|error| bad(TapeFault::Io(error.to_string())))?;
         return TapeIndex::parse(&frame).map(|_| None).map_err(bad);
     }
-    let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
+    let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("the slice has four bytes"));
     let is_begin = |bytes: &[u8], of: &[u8]| of.starts_with(bytes);
     let fits = is_begin(&head[..read.min(4)], &SKIPPABLE.to_le_bytes())
         && (read < 8 || is_begin(&head[8..read.min(16)], MARK));
@@ -116,8 +118,8 @@ pub(crate) fn read_head(input: &mut impl Read, next: u64) -> Result<Option<Head>
         let (found, expected) = (word(16).to_string(), VERSION.to_string());
         return Err(bad(TapeFault::Version { what: "the version of its container", found, expected }));
     }
-    let first = u64::from_le_bytes(head[20..28].try_into().expect("eight bytes"));
-    let digest = head[HEAD - DIGEST..].try_into().expect("a digest");
+    let first = u64::from_le_bytes(head[20..28].try_into().expect("the slice has eight bytes"));
+    let digest = head[HEAD - DIGEST..].try_into().expect("the slice has the length of a digest");
     let head = Head { first, records: word(28), lines: word(32), body: word(36), digest };
     if word(4) as usize != FIELDS + DIGEST || first != next || head.records == 0 {
         return Err(bad(TapeFault::Block("the head of a block is inconsistent")));

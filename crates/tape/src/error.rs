@@ -54,7 +54,7 @@ impl TapeError {
             TapeFault::Io(_) => "check that the file can be read",
             TapeFault::NoTape => "a tape is what `pi --tape FILE` writes",
             TapeFault::Version { .. } => "replay it with the version of pi that recorded it",
-            TapeFault::Cut => "what was recorded before it can be replayed",
+            TapeFault::Cut => "the part before this record can be replayed",
             TapeFault::TooLarge { .. } => "record a shorter session",
             _ => "copy the file again from where it was recorded; `pi tape info` shows what can be read",
         }

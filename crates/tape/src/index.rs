@@ -76,7 +76,7 @@ impl TapeIndex {
         }
         tape.seek(SeekFrom::Start(length - BACK as u64))?;
         tape.read_exact(&mut back)?;
-        let frame = u64::from(u32::from_le_bytes(back[..4].try_into().expect("four bytes")));
+        let frame = u64::from(u32::from_le_bytes(back[..4].try_into().expect("the slice has four bytes")));
         if &back[4..] != MARK || frame > length || frame > MAX_BYTES as u64 {
             return Ok(None);
         }

@@ -61,7 +61,7 @@ pub(crate) fn describe(verified: &Verified) -> (ModuleSet, Option<Vec<u8>>) {
     };
     let sources = has_sources.then(|| {
         let modules = whole.modules.iter().map(source).collect();
-        serde_json::to_vec(&Sources { metadata: metadata.clone(), modules }).expect("metadata are JSON")
+        serde_json::to_vec(&Sources { metadata: metadata.clone(), modules }).expect("metadata serializes to JSON")
     });
     (modules, sources)
 }
@@ -107,7 +107,7 @@ impl fmt::Display for ModuleError {
             Self::Sources(error) => write!(f, "the sources of an extension on the tape cannot be read: {error}"),
             Self::Compile(error) => write!(f, "an extension on the tape does not compile: {error}"),
             Self::Differs { name, recorded, here } => {
-                write!(f, "`{name}` compiles to {here} here; {recorded} was recorded")
+                write!(f, "`{name}` compiles to another digest than was recorded: {here}, not {recorded}")
             }
             Self::Absent { name } => write!(f, "this pi does not have the modules of `{name}` that were recorded"),
         }

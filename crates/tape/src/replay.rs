@@ -265,7 +265,7 @@ impl<'a, R: Read> Replay<'a, R> {
 
     /// Replays a turn whose end was read.
     fn play(&mut self, number: RealmNumber) -> Result<(), ReplayError> {
-        let player = self.players.get_mut(&number).expect("a turn is gathered in its player");
+        let player = self.players.get_mut(&number).expect("a turn has a player until it is complete");
         let mut turn = std::mem::take(&mut player.turn);
         let Some(end) = turn.pop() else { return Ok(()) };
         self.outcome.ticks += turn.iter().filter(|step| step.event.begins_tick()).count() as u64;

@@ -97,7 +97,7 @@ fn written<R: Read, W: Write>(
     env!("CARGO_PKG_VERSION").clone_into(&mut header.pi);
     let writer = TapeWriter::redacting(out, &header, Redactor::default().substitutes())?;
     let (changes, writer) = Rerun::new(tape, services, None, Some(writer), inputs).run()?;
-    Ok((changes, writer.expect("it was given one").finish()?))
+    Ok((changes, writer.expect("the writer was passed in").finish()?))
 }
 
 /// Selects the inputs that are run.
@@ -205,7 +205,7 @@ impl<'a, R: Read, W: Write> Rerun<'a, R, W> {
             Some(RerunRealm::Own(own)) => {
                 own.turn.push((self.tick, event));
                 if ends_turn {
-                    let mut own = self.players.remove(&realm).expect("it is there");
+                    let mut own = self.players.remove(&realm).expect("the realm has a player");
                     if let RerunRealm::Own(own) = &mut own {
                         self.play(realm, own)?;
                     }

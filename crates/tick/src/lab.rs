@@ -131,7 +131,9 @@ impl Chooser {
             (None, Continuation::Prioritised(priorities)) => (priorities.entropy.next_f64() * of as f64) as usize,
         };
         if picked >= of {
-            self.misfit.get_or_insert_with(|| format!("decision {at} of the schedule is {picked}, but there are {of}"));
+            self.misfit.get_or_insert_with(|| {
+                format!("decision {at} of the schedule is {picked}, but there are only {of} choices")
+            });
             picked = 0;
         }
         self.made.push((picked, of));
@@ -442,7 +444,7 @@ impl<'c, T> Lab<'c, T> {
             self.arrived.push(self.under_way.remove(operation));
             return Ok(Some(Step::Completed));
         }
-        let elapsed_us = later.expect("the remaining move is the clock's");
+        let elapsed_us = later.expect("only the clock can move");
         self.clock.advance_to_us(elapsed_us);
         Ok(Some(Step::Advanced { elapsed_us }))
     }

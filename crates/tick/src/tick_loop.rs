@@ -233,7 +233,7 @@ impl<T> TickLoop<T> {
                 let at = self
                     .queue
                     .binary_search_by_key(&seq, |(queued, _)| *queued)
-                    .expect("a due timer is in the queue under its number");
+                    .expect("the queue contains a due timer under its number");
                 self.queue.remove(at);
             }
             TimerState::Rearming { .. } => self.rearming = None,
@@ -305,7 +305,7 @@ impl<T> TickLoop<T> {
         let Some(id) = self.rearming.take() else {
             return;
         };
-        let timer = self.timers.get(&id).expect("clearing a timer forgets that it re-arms");
+        let timer = self.timers.get(&id).expect("clearing a timer also cancels its repetition");
         if let LiveTimer { place: TimerState::Rearming { deadline_us }, period_us } = *timer {
             self.arm(id, deadline_us, period_us);
         }

@@ -48,7 +48,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
                 take(&mut output, &piece);
                 is_shown = false;
             }
-            () = async { pause.as_mut().expect("there is one").await }, if pause.is_some() => pause = None,
+            () = async { pause.as_mut().expect("the pause is set").await }, if pause.is_some() => pause = None,
             end = &mut running => break end.map_err(|error| format!("Cannot run bash: {error}"))?,
         }
         if !is_shown && pause.is_none() {

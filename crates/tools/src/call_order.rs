@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 /// Progress of the calls of one reply.
 pub struct CallOrder {
     count: usize,
-    /// Number of calls that have started, which they do in order.
+    /// Number of calls that have started; calls start in order.
     begun: Cell<usize>,
     ended: Cell<usize>,
     /// Number of ended calls that have continued.

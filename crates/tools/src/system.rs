@@ -132,7 +132,7 @@ impl OsToolSystem {
         Self { home: Some(home), ..self }
     }
 
-    /// Stores long outputs in a separate folder.
+    /// Sets a separate folder for long outputs.
     #[must_use]
     pub fn with_results(self, results: Option<SpilledResults>) -> Self {
         Self { results, ..self }

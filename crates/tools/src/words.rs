@@ -120,7 +120,7 @@ impl Words {
     /// Returns the texts of PiJS.
     pub fn own() -> Arc<Self> {
         static WORDS: OnceLock<Arc<Words>> = OnceLock::new();
-        let read = || Arc::new(Self::read(OWN.as_bytes()).expect("the words of this program are whole"));
+        let read = || Arc::new(Self::read(OWN.as_bytes()).expect("the built-in words are complete"));
         Arc::clone(WORDS.get_or_init(read))
     }
 
@@ -149,13 +149,13 @@ impl Words {
 
     /// Returns the texts of a built-in tool.
     pub fn of(&self, tool: Builtin) -> &ToolWords {
-        self.tools.get(tool.name()).expect("words that were read are of all tools")
+        self.tools.get(tool.name()).expect("`read` checks that all tools have words")
     }
 
     /// Returns the rules for the active tools.
     pub fn rules(&self, active: &[String]) -> &RuleTexts {
         let chosen = self.chosen(|at| active.contains(&self.deciding[at]));
-        self.rules_of(&chosen).expect("words that were read have rules for each choice")
+        self.rules_of(&chosen).expect("`read` checks that each choice has rules")
     }
 
     /// Returns the selected deciding tools, in their order.

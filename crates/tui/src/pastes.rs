@@ -27,7 +27,7 @@ const LONGEST_MARK: usize = 64;
 pub(super) struct Pastes(Vec<Arc<str>>);
 
 impl Pastes {
-    /// Keeps a text and returns the mark for it; `None` if the text is not large.
+    /// Keeps a large text and returns its mark; `None` if the text is not large, or if too many texts are kept already.
     pub(super) fn keep(&mut self, text: &str) -> Option<String> {
         let (lines, characters) = (text.split('\n').count(), text.encode_utf16().count());
         let size = match (lines > MANY_LINES, characters > MANY_CHARACTERS) {

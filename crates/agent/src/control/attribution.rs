@@ -61,7 +61,7 @@ impl AgentControl {
         self.lock().attribution.payer = extension;
     }
 
-    /// Charges the requests of a continued run to the extension that last had influence.
+    /// Charges the requests of a continued run to the extension that last influenced the model.
     pub(crate) fn charge_last_speaker(&self) {
         let attribution = &mut self.lock().attribution;
         attribution.payer.clone_from(&attribution.last);

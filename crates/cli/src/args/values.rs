@@ -20,5 +20,6 @@ pub(crate) fn peer() -> impl TypedValueParser<Value = RuleProgram> {
         PossibleValue::new("cursor").help("Cursor"),
         PossibleValue::new("built-in").help("the rules that come with pi"),
     ];
-    PossibleValuesParser::new(described).map(|name| name.parse::<RuleProgram>().expect("one of these"))
+    PossibleValuesParser::new(described)
+        .map(|name| name.parse::<RuleProgram>().expect("the parser accepts only these values"))
 }

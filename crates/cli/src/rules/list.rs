@@ -166,10 +166,10 @@ pub(crate) fn find(set: &RuleSet, name: &str) -> Result<(Rule, Activity)> {
 }
 
 fn to_json(rule: &Rule, activity: &Activity) -> Value {
-    let mut row = serde_json::to_value(rule).expect("a rule is plain values");
+    let mut row = serde_json::to_value(rule).expect("a rule serializes to JSON");
     let members = row.as_object_mut().expect("a rule is an object");
     members.shift_remove("content");
-    if let Value::Object(activity) = serde_json::to_value(activity).expect("an activity is plain values") {
+    if let Value::Object(activity) = serde_json::to_value(activity).expect("an activity serializes to JSON") {
         members.extend(activity);
     }
     row

@@ -18,7 +18,7 @@ const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
 /// Maximum number of PBKDF2 rounds for a passphrase; a second or two of work.
 const MAX_ROUNDS: u32 = 10_000_000;
-/// Maximum memory of scrypt for a passphrase in bytes, multiplied by its parallelism.
+/// Maximum scrypt memory, in bytes and times the parallelism, for deriving a key from a passphrase.
 const MAX_SCRYPT_BYTES: u64 = 256 << 20;
 /// Number of PBKDF2 rounds of an encrypted key, OpenSSL's default.
 const ROUNDS: u32 = 2048;
@@ -82,7 +82,7 @@ pub(super) fn decrypt(der: &[u8], passphrase: &[u8]) -> Result<Option<Vec<u8>>, 
     Ok(info.decrypt(passphrase).ok().map(|document| document.as_bytes().to_vec()))
 }
 
-/// Encrypts PKCS #8 with a passphrase as OpenSSL does: PBKDF2 with SHA-256, and AES in the mode CBC.
+/// Encrypts PKCS #8 with a passphrase as OpenSSL does: PBKDF2 with HMAC-SHA-256, then AES-CBC.
 pub(super) fn encrypt(der: &[u8], cipher: &str, passphrase: &[u8], random: &mut ChaCha20Rng) -> Option<Vec<u8>> {
     let (mut salt, mut vector) = ([0; 16], [0; 16]);
     random.fill_bytes(&mut salt);

@@ -9,8 +9,8 @@
 //! signals, and a session without terminal. Set-user-id gives it no privileges, it writes no core file, and it has no other open
 //! files.
 //!
-//! The protocol: the host sends one [`SupervisorRequest`] with the file descriptors attached, then lines: `signal N`,
-//! `signal-group N`, `end`. The supervisor sends one [`SupervisorMessage`] in JSON per line. When the host closes its end, the
+//! The protocol: the host sends one [`SupervisorRequest`] with the file descriptors attached, then the lines `signal N`,
+//! `signal-group N` and `end`. The supervisor sends one [`SupervisorMessage`] in JSON per line. When the host closes its end, the
 //! tree is stopped.
 
 #[cfg(target_os = "linux")]

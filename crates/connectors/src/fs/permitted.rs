@@ -1,7 +1,7 @@
 //! Gives tools that the host runs on an extension's behalf access to files under the caller's permit.
 //!
-//! A tool such as `grep` accesses files that no call named. Each of them is walked to like a path of the `fs` method, so the
-//! permit decides about the file that is really accessed, even through links.
+//! A tool such as `grep` accesses files that no call named. Each is resolved step by step, as a path of the `fs` method is, so
+//! the permit decides about the file that is really accessed, even through links.
 
 use super::content::{read_all, write_all};
 use super::error::{EISDIR, ENOENT, ErrorContext, FsError, code};

@@ -129,7 +129,7 @@ pub(super) struct Unresolved;
 
 impl fmt::Display for Unresolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no address is known for the name")
+        f.write_str("the host name does not resolve")
     }
 }
 

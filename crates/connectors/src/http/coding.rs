@@ -36,7 +36,7 @@ pub(super) fn set_accept_encoding(headers: &mut HeaderMap, scheme: &str) {
         // A range of a coded body cannot be decoded.
         (true, _) => {
             let all = [given.as_slice(), &[b"identity"]].concat().join(&b", "[..]);
-            HeaderValue::from_bytes(&all).expect("values joined by a comma are a value")
+            HeaderValue::from_bytes(&all).expect("valid values joined by commas are a valid value")
         }
         (false, false) => return,
         (false, true) if scheme == "https" => HeaderValue::from_static("br, gzip, deflate"),
@@ -283,7 +283,7 @@ fn inflate(state: &mut Decompress, input: &[u8]) -> Result<Decoded, DecodeError>
             None => broken("Z_DATA_ERROR", -3, error.message().unwrap_or("invalid data")),
         }
     })?;
-    let read = usize::try_from(state.total_in() - before).expect("no more than the input is read");
+    let read = usize::try_from(state.total_in() - before).expect("at most the whole input is consumed");
     Ok((output, read, status == Status::StreamEnd))
 }
 

@@ -312,7 +312,7 @@ fn has_no_controls(text: &str) -> bool {
 
 /// Parses `name: value`. A space before the colon, and a continuation line, are errors.
 fn field(line: &str) -> Result<(&str, &str), String> {
-    let (name, value) = line.split_once(':').ok_or("a line of a head has no colon")?;
+    let (name, value) = line.split_once(':').ok_or("a header line has no colon")?;
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     match !name.is_empty() && name.chars().all(is_token) {
         true => Ok((name, value.trim_matches([' ', '\t']))),

@@ -148,7 +148,7 @@ impl Power {
     }
 
     fn durable_state(&self, id: Id) -> io::Result<TreeState> {
-        let node = self.nodes.get(&id).expect("every name that was flushed leads to a node");
+        let node = self.nodes.get(&id).expect("every flushed name refers to a node");
         Ok(match &node.kept {
             DurableContent::File(content) => {
                 TreeState::File { content: content.clone().unwrap_or_default(), mode: node.mode }

@@ -102,7 +102,7 @@ pub fn survey<W: Work>(root: &Path, density: Density, work: &mut W) -> io::Resul
             work.reset();
             let vfs = Arc::new(FaultVfs::failing(number, Among::Changes, fault).with_power(Power::over(root)?));
             let acknowledged = work.run(&Disk::over(vfs.clone()));
-            vfs.take_power().expect("nobody else takes it").cut(loss)?;
+            vfs.take_power().expect("the power is taken only here").cut(loss)?;
             let name = format!("power cut ({loss:?}) {name}");
             work.check(acknowledged, &Case { name, killed: true });
             done.cuts += 1;

@@ -93,7 +93,7 @@ impl MemoryFileSystem {
     /// Panics if another entry has this name.
     #[must_use]
     pub fn folder(self, path: impl AsRef<Path>) -> Self {
-        self.tree().folders(path.as_ref()).expect("a folder can be made here");
+        self.tree().folders(path.as_ref()).expect("the folder can be created");
         self
     }
 
@@ -123,9 +123,9 @@ impl MemoryFileSystem {
 
     fn put(&self, path: &Path, content: Content, mode: u32) {
         let mut tree = self.tree();
-        let parent = tree.folders(path.parent().expect("a name below the top")).expect("folders can be made here");
+        let parent = tree.folders(path.parent().expect("the path has a parent")).expect("the folders can be created");
         let made = tree.make(content, mode);
-        tree.name(parent, path.file_name().expect("a name"), made).expect("nothing is in the way");
+        tree.name(parent, path.file_name().expect("the path has a name"), made).expect("the name is free");
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {

@@ -64,7 +64,7 @@ struct ExtensionPrompts {
 #[derive(Debug, PartialEq, Eq)]
 enum Topic {
     Paths(Vec<(&'static str, PathBuf)>),
-    /// Compilation of any text, because a library compiles many texts one after the other.
+    /// Compilation of text. One topic for all texts: a library compiles many, and each would prompt.
     Text,
     /// Capability and subject.
     Other(&'static str, String),

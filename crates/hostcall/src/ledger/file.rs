@@ -162,7 +162,7 @@ impl FileSink {
             state.known = None;
             state.appender = Some(appender);
         }
-        Ok(state.appender.as_mut().expect("opened above"))
+        Ok(state.appender.as_mut().expect("the appender was opened above"))
     }
 
     /// Turns a full file into a part.

@@ -44,7 +44,7 @@ impl CallPool {
             self.0.extend(oldest.replace(Arc::default()));
         }
         let mut call = oldest.unwrap_or_default();
-        let Unhashed { canonical, digest } = Arc::get_mut(&mut call).expect("free, or new");
+        let Unhashed { canonical, digest } = Arc::get_mut(&mut call).expect("the buffer is free or new");
         canonical.clear();
         digest.take();
         write(canonical);

@@ -46,14 +46,14 @@ pub struct OwnState {
 }
 
 impl Places {
-    /// Protects state of PiJS in other locations.
+    /// Sets the state of PiJS outside pi's own folders that is protected too.
     #[must_use]
     pub fn with_own_state(mut self, own: OwnState) -> Self {
         self.own = own;
         self
     }
 
-    /// Protects extensions that are loaded from paths: files, and package folders.
+    /// Adds extensions that are loaded from paths to the protected places: files, and package folders.
     #[must_use]
     pub fn with_loaded(mut self, extensions: impl IntoIterator<Item = PathBuf>) -> Self {
         self.own.runs_later.extend(extensions);

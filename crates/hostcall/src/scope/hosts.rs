@@ -159,8 +159,6 @@ pub(super) fn compile_host(pattern: &str) -> Result<HostPattern, ScopeError> {
             let name = if sub_domains { format!(".{host}") } else { host };
             Ok(HostPattern { name, sub_domains, any: false, port, raw })
         }
-        _ => Err(fail(
-            "not a host name, an address, or `*.` before a name; a port, or `*` for all of them, follows a colon",
-        )),
+        _ => Err(fail("expected a host name, an IP address or `*.NAME`, then optionally `:PORT` or `:*`")),
     }
 }

@@ -150,7 +150,7 @@ pub(super) fn short_hash(text: &str) -> String {
 fn base36(mut number: u32) -> String {
     let mut digits = Vec::new();
     loop {
-        digits.push(char::from_digit(number % 36, 36).expect("a digit below 36"));
+        digits.push(char::from_digit(number % 36, 36).expect("the digit is below 36"));
         number /= 36;
         if number == 0 {
             return digits.iter().rev().collect();

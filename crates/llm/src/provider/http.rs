@@ -497,7 +497,7 @@ pub fn is_retriable(status: StatusCode) -> bool {
 fn too_long(error: ProviderError, delay: Duration, cap: Duration, from: &str) -> ProviderError {
     let seconds = |duration: Duration| duration.as_millis().div_ceil(1000);
     let help = format!(
-        "{from}; ask again after that time, choose another model with --model, or wait for it: retry.provider.maxRetryDelayMs in settings.json"
+        "{from}; ask again after that time, choose another model with --model, or raise retry.provider.maxRetryDelayMs in settings.json to wait that long"
     );
     let said = format!("Server requested {}s retry delay (max: {}s).", seconds(delay), seconds(cap));
     error.reworded(|message| format!("{said} {message}")).with_help(help).and_final()

@@ -59,7 +59,9 @@ impl Joiner {
         while !rest.is_empty() {
             let valid = match std::str::from_utf8(rest) {
                 Ok(text) => text,
-                Err(error) => std::str::from_utf8(&rest[..error.valid_up_to()]).expect("checked by the error"),
+                Err(error) => {
+                    std::str::from_utf8(&rest[..error.valid_up_to()]).expect("valid up to the position of the error")
+                }
             };
             if !valid.is_empty() {
                 self.flush_into(&mut out);

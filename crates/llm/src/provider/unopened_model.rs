@@ -13,7 +13,7 @@ pub struct UnopenedModel {
 }
 
 impl UnopenedModel {
-    /// Returns a placeholder that the agent opens on start.
+    /// Returns a placeholder for a model that the agent opens at its start.
     pub fn new(model: Model) -> Self {
         let message = format!("{}/{} was not opened", model.provider, model.id);
         Self { model, error: ProviderError::new(ErrorKind::NotFound, message) }

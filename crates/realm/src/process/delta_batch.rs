@@ -65,7 +65,7 @@ impl DeltaBatch {
         self.most = if is_silent { (self.most * 4).min(MAX_DELTAS_PER_FRAME) } else { 1 };
     }
 
-    /// Sends one delta per frame.
+    /// Limits the following frames to one delta.
     pub(super) fn shrink(&mut self) {
         self.most = 1;
     }

@@ -70,7 +70,7 @@ fn check(members: &Map<String, Value>, file: &Path) -> Result<()> {
                 .help("write a list of \"omp\", \"cursor\" and \"built-in\""));
         }
     }
-    let known = serde_json::to_value(RuleSettings::default()).expect("settings are plain values");
+    let known = serde_json::to_value(RuleSettings::default()).expect("settings serialize to JSON");
     for (name, value) in members {
         // pi and oh-my-pi have members that have no effect here (`judge`).
         let Some(default) = known.get(name) else { continue };

@@ -89,7 +89,7 @@ pub(crate) fn is_answer(message: &Message) -> bool {
     }
 }
 
-/// Returns the text that equal calls share.
+/// Returns a key; calls with the same content have the same key.
 pub(crate) fn key(call: &HostCall) -> String {
     Output::of_call(call).key()
 }

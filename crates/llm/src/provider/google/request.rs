@@ -126,7 +126,7 @@ fn budget(id: &str, level: &str) -> i64 {
     };
     match level {
         "minimal" => least,
-        "low" | "medium" => i64::try_from(effort::budget(level)).expect("some thousands"),
+        "low" | "medium" => i64::try_from(effort::budget(level)).expect("the budget fits into an `i64`"),
         _ => most,
     }
 }

@@ -219,7 +219,7 @@ impl Decoder {
                 slot.insert(Joiner::default());
                 out.push(ProviderEvent::ToolCall { index, id: call.id, name, arguments: String::new() });
             }
-            let joiner = self.calls.get_mut(&index).expect("it was just put there");
+            let joiner = self.calls.get_mut(&index).expect("the call was just inserted");
             let arguments = piece.map(|piece| joiner.push(&piece)).unwrap_or_default();
             out.push(ProviderEvent::ToolCall { index, id: None, name: None, arguments });
         }
