@@ -213,7 +213,7 @@ fn invalid_host_patterns_are_refused() {
     {
         let scope = Scope { hosts: Some(vec![bad.to_owned()]), ..Scope::default() };
         let error = CompiledScope::compile(Some(&scope), &places(), None).expect_err(bad).to_string();
-        assert!(error.contains("not a host name") && error.contains(bad), "{error}");
+        assert!(error.contains("expected a host name") && error.contains(bad), "{error}");
     }
 }
 
