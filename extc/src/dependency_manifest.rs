@@ -383,7 +383,7 @@ mod tests {
         let record = DependencyManifest { probed: [(at(""), names)].into(), ..record };
         let error = record
             .store(&cache, (&package, None), &tree, &options, (&artifact, "sha256:00"))
-            .expect_err("too much to ask");
+            .expect_err("too many names were probed");
         assert!(error.to_string().contains("looked for"), "{error}");
     }
 }

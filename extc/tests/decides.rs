@@ -126,7 +126,7 @@ fn an_artifact_of_one_package_is_not_used_for_another() {
     let granted = world.build();
     let twin = TempDir::new_in(world.folder.path()).expect("a folder");
     for (file, text) in CLAIMED {
-        let file = file.strip_prefix("mid/").expect("all of it is there");
+        let file = file.strip_prefix("mid/").expect("the file is below `mid`");
         let text = if file == "node_modules/good/index.js" { "export default 'other';\n" } else { *text };
         write_package(twin.path(), [&(file, text)]);
     }

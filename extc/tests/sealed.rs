@@ -163,7 +163,7 @@ fn too_long() -> Result<(), String> {
     let folder = package("export default () => {};\n")?;
     let seal = Seal { deadline: Duration::ZERO, ..Seal::default() };
     let options = BuildOptions { sealed: Some(seal), ..BuildOptions::default() };
-    let failure = build(&Input::at(folder.path()), &options).expect_err("no time at all");
+    let failure = build(&Input::at(folder.path()), &options).expect_err("the time limit is zero");
     if failure.first().code() != Code::Limit {
         return Err(failure.to_string());
     }

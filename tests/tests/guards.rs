@@ -222,7 +222,7 @@ fn selections_count_towards_the_quota() -> bool {
         SessionPort::call_sync(&control, &caller, SessionCall { op, params })
     };
     let text = "y".repeat((64 << 20) - 1000);
-    call(SessionOp::AppendEntry, json!({ "customType": "flood", "data": text })).expect("that much is fine");
+    call(SessionOp::AppendEntry, json!({ "customType": "flood", "data": text })).expect("the quota is not reached");
     // The remaining quota is less than ten entries.
     let full = (0..10).any(|_| call(SessionOp::SetSessionName, json!({ "name": "n" })).is_err());
     full && call(SessionOp::SetThinkingLevel, json!({ "level": "high" })).is_err()
@@ -323,7 +323,7 @@ mod rogue {
         let length = u32::try_from(many.len()).expect("short").to_le_bytes();
         let frame = [b"J".as_slice(), &length, many.as_bytes()].concat();
         // The message is refused either way; the error shows whether it was decoded.
-        let error = FromWorker::decode(&frame).expect_err("numbers are no messages");
+        let error = FromWorker::decode(&frame).expect_err("a number is not a message");
         error.to_string().contains("values")
     }
 }

@@ -192,7 +192,7 @@ fn a_full_disk_of_the_ledger() {
     let dropped = lines.iter().any(|line| line["event"] == "ledger.dropped");
     assert!(starts.count() >= 52 || dropped, "what is missing is counted: {}", text(&ledger));
 
-    let output = run("strict", "cat /dev/zero > \"$LOGS/fill\" 2> /dev/null").expect("it was possible a moment ago");
+    let output = run("strict", "cat /dev/zero > \"$LOGS/fill\" 2> /dev/null").expect("the program starts again");
     let stderr = text(&output.stderr);
     in_order(&output, "strict");
     assert!(stderr.contains("before: EACCES"), "refused, and no failure of the file: {stderr}");

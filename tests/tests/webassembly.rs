@@ -54,7 +54,7 @@ fn packages_behave_as_under_node() {
     let scenario = json!({"name": "packages", "extensions": ["./main.ts"], "ui": {"mode": "rpc"}, "steps": steps});
     let file = folder.path().join("scenario.json");
     std::fs::write(&file, scenario.to_string()).expect("written");
-    let expected = std::fs::read_to_string(folder.path().join("expected.txt")).expect("what Node printed");
+    let expected = std::fs::read_to_string(folder.path().join("expected.txt")).expect("Node's output");
     for isolation in ISOLATIONS {
         let trace = drive(&file, isolation, &[]);
         let items = trace["trace"].as_array().expect("a trace has items");

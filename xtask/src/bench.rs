@@ -357,7 +357,7 @@ mod tests {
     fn a_chart_names_its_lines() {
         let points = vec![(1.0, 0.1), (1_024.0, 20.0)];
         let svg = chart("title", "KiB", &[("PiJS".to_owned(), points.clone()), ("other".to_owned(), points)]);
-        let svg = svg.expect("it is drawn");
+        let svg = svg.expect("the picture is drawn");
         for part in ["PiJS", "other", "10 ms", "#1A5FB4", "#77767B"] {
             assert!(svg.contains(part), "{part} in {svg}");
         }

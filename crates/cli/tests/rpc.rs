@@ -269,7 +269,8 @@ fn model_queues_and_shell_are_changed_as_the_document_says() {
     }
     let id = client.send(json!({"type": "bash", "command": "echo out; exit 3"}));
     let (before, result) = client.until(|record| record["type"] == "response" && record["id"] == id.as_str());
-    let update = before.iter().find(|record| record["type"] == "bash_execution_update").expect("what it printed");
+    let update =
+        before.iter().find(|record| record["type"] == "bash_execution_update").expect("an update with the output");
     assert_eq!((&update["id"], &update["delta"]), (&json!(id), &json!("out\n")));
     let expected = json!({"output": "out\n", "exitCode": 3, "cancelled": false, "truncated": false});
     assert_eq!(result["data"], expected);

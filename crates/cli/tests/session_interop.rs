@@ -19,7 +19,8 @@ fn a_session_of_the_real_pi_reads_the_same() {
     let world = World::new();
     let written = std::fs::read(fixture("sessions/pi-0.87.1.jsonl")).expect("a session");
     world.write("project/s.jsonl", &written);
-    let expected = std::fs::read(fixture("sessions/pi-0.87.1.expected.json")).expect("what the real pi sees");
+    let expected =
+        std::fs::read(fixture("sessions/pi-0.87.1.expected.json")).expect("the expected file of the real pi");
     let expected: Value = serde_json::from_slice(&expected).expect("JSON");
     let seen = look(&world, "s.jsonl");
     for member in ["name", "labels", "context"] {

@@ -68,7 +68,7 @@ fn the_loop_of_the_agent_replays_without_the_model_files_and_programs() {
     let world = World::new();
     world.write("project/AGENTS.md", "Be brief.\n");
     let tape = record(&world, TOOLS, &["verdict-word"], &ALLOWED);
-    fs::remove_dir_all(world.project()).expect("the project goes");
+    fs::remove_dir_all(world.project()).expect("the project is removed");
     let outcome = replay_json(&tape, &[]);
     assert_eq!(outcome["equal"], true, "{outcome:#}");
     let agent = &outcome["agent"];
@@ -329,8 +329,8 @@ fn sessions_that_take_the_place_of_the_first_one_are_replayed() {
     }
     prompt(&mut client, "fifth");
     assert_eq!(client.end(), 0);
-    fs::remove_dir_all(world.project()).expect("the project goes");
-    fs::remove_dir_all(world.home()).expect("the sessions go");
+    fs::remove_dir_all(world.project()).expect("the project is removed");
+    fs::remove_dir_all(world.home()).expect("the sessions are removed");
     let outcome = replay_json(&tape, &[]);
     let agent = &outcome["agent"];
     assert_eq!((&agent["divergence"], &agent["stopped_at"]), (&Value::Null, &Value::Null), "{outcome:#}");
@@ -354,7 +354,7 @@ fn native_rules_are_replayed_with_their_changes() {
     world.rule("no-fresh", "condition: 'fresh'", "Not fresh.");
     assert_eq!(fired(&prompt(&mut client, "second")), 1, "the rule that was written since then");
     assert_eq!(client.end(), 0);
-    fs::remove_dir_all(world.project()).expect("the rules go");
+    fs::remove_dir_all(world.project()).expect("the rules are removed");
     let outcome = replay_json(&tape, &[]);
     let agent = &outcome["agent"];
     assert_eq!((&agent["divergence"], &agent["stopped_at"]), (&Value::Null, &Value::Null), "{outcome:#}");
@@ -412,7 +412,7 @@ fn shell_commands_settings_and_model_requests_of_extensions_are_replayed() {
     client.call(json!({"type": "prompt", "message": "/aside"}));
     prompt(&mut client, "second");
     assert_eq!(client.end(), 0);
-    fs::remove_dir_all(world.project()).expect("the project goes");
+    fs::remove_dir_all(world.project()).expect("the project is removed");
     is_whole(&replay_json(&tape, &[]), 3);
 }
 

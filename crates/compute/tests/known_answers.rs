@@ -32,7 +32,8 @@ fn digests() {
 #[test]
 fn derived_keys() {
     // Vectors of RFC 6070, RFC 7914 and RFC 5869.
-    let key = pbkdf2("sha1", b"password", b"salt", 4096, 20).expect("few rounds").expect("a known digest");
+    let key =
+        pbkdf2("sha1", b"password", b"salt", 4096, 20).expect("the number of rounds is small").expect("a known digest");
     assert_eq!(hex::encode(key), "4b007901b765489abead49d926f721d065a429c1");
     let cost = ScryptCost { cost: 16, block: 1, parallel: 1 };
     let key = scrypt(b"", b"", cost, 64).expect("little memory");
@@ -68,7 +69,7 @@ fn ciphers() {
             let mut cipher = Cipher::new(mode, is_encryption, &key, iv).expect("they fit");
             cipher.set_unpadded();
             let mut out = cipher.update(from.clone());
-            out.extend(cipher.finish().expect("whole blocks"));
+            out.extend(cipher.finish().expect("the input is whole blocks"));
             assert_eq!(out, *to, "{mode}");
         }
     }
@@ -112,7 +113,7 @@ fn keys_sign_and_have_forms() {
     let secret = bytes("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60");
     let key = keys::build("ed25519", &[Vec::new(), secret.clone()]).expect("a secret of 32 bytes");
     let scheme = Scheme { padding: String::new(), digest: String::new(), salt_length: None, label: Vec::new() };
-    let signature = key.sign(&scheme, b"", &mut keys::rng([0; 32])).expect("such keys sign");
+    let signature = key.sign(&scheme, b"", &mut keys::rng([0; 32])).expect("the key can sign");
     let expected = "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46b\
                     d25bf5f0595bbe24655141438e7a100b";
     assert_eq!(hex::encode(&signature), expected);
@@ -120,8 +121,8 @@ fn keys_sign_and_have_forms() {
 
     let der = key.der(Form::Pkcs8).expect("a private key");
     let sealed = keys::encrypt(&der, "aes-256-cbc", b"secret", &mut keys::rng([1; 32])).expect("a known cipher");
-    let read = |passphrase: &[u8]| keys::read("encrypted", &sealed, passphrase).expect("few rounds");
-    assert_eq!(read(b"secret").expect("the right passphrase").numbers()[1], secret);
+    let read = |passphrase: &[u8]| keys::read("encrypted", &sealed, passphrase).expect("the number of rounds is small");
+    assert_eq!(read(b"secret").expect("the passphrase is right").numbers()[1], secret);
     assert!(read(b"wrong").is_none());
 }
 

@@ -76,7 +76,7 @@ fn completed_verbs_survive_a_kill() {
     let entries = store.entries_by_pattern(run, "known://*", None).expect("they are read");
     let is_whole = |body: &str| body.starts_with("body ");
     assert!(entries.iter().all(|entry| is_whole(&entry.body)), "an entry is half written");
-    store.recover().expect("what streamed is cancelled");
+    store.recover().expect("streams are cancelled");
     let open = store.entries_by_pattern(run, "known://*", None).expect("they are read");
     assert!(open.iter().all(|entry| entry.state == State::Cancelled));
 }

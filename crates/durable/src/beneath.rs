@@ -307,7 +307,7 @@ mod tests {
         }
         let fresh = folder.path().join("a/b");
         let disk = beneath(&fresh);
-        assert!(!disk.exists(&fresh.join("c")).expect("looked"));
+        assert!(!disk.exists(&fresh.join("c")).expect("the lookup succeeds"));
         disk.create_dirs(&fresh.join("c")).expect("made");
         assert!(fresh.join("c").is_dir());
     }

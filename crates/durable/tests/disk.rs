@@ -136,7 +136,7 @@ fn missing_paths_are_no_error_and_impossible_ones_are() {
         disk.replace(&endless, b"x", Replace::STATE).map(drop),
     ];
     for (at, answer) in answers.into_iter().enumerate() {
-        assert_eq!(answer.expect_err("no such name can be").kind(), ErrorKind::InvalidFilename, "{at}");
+        assert_eq!(answer.expect_err("the name is invalid").kind(), ErrorKind::InvalidFilename, "{at}");
     }
 
     let made = folder.path().join("a/b/c");
@@ -206,12 +206,12 @@ fn a_folder_that_others_may_write_is_refused() {
     disk.private_dir(&fresh).expect("ours");
     for bits in [0o770, 0o707, 0o777, 0o1777] {
         fs::set_permissions(&fresh, Permissions::from_mode(bits)).expect("permissions");
-        let error = disk.private_dir(&fresh).expect_err("open to others");
+        let error = disk.private_dir(&fresh).expect_err("the folder is open to others");
         assert_eq!(error.kind(), ErrorKind::PermissionDenied);
         assert!(error.to_string().contains(&format!("mode {bits:o}")), "{error}");
     }
     fs::set_permissions(&fresh, Permissions::from_mode(0o755)).expect("permissions");
-    disk.private_dir(&fresh).expect("others may look");
+    disk.private_dir(&fresh).expect("a readable folder is accepted");
     let link = folder.path().join("link");
     symlink(&fresh, &link).expect("a link");
     assert!(disk.private_dir(&link).expect_err("a link").to_string().contains("symbolic link"));

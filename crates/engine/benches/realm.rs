@@ -73,13 +73,15 @@ fn realm(criterion: &mut Criterion) {
         file_paths: Vec::new(),
     };
     criterion.bench_function("stream: no-op handler, one delta (target p50 1 us)", |bencher| {
-        bencher.iter(|| realm.stream(Seq(1), Now::default(), black_box(&delta), &mut Answers).expect("it lives"));
+        bencher.iter(|| {
+            realm.stream(Seq(1), Now::default(), black_box(&delta), &mut Answers).expect("the realm is running")
+        });
     });
     criterion.bench_function("turn: an empty message", |bencher| {
-        bencher.iter(|| realm.turn(message("nothing", Value::Null), &mut Answers).expect("it lives"));
+        bencher.iter(|| realm.turn(message("nothing", Value::Null), &mut Answers).expect("the realm is running"));
     });
     criterion.bench_function("turn: 1,000 synchronous hostcalls, no gate (Node: 1.6 us each)", |bencher| {
-        bencher.iter(|| realm.turn(message("calls", json!(CALLS)), &mut Answers).expect("it lives"));
+        bencher.iter(|| realm.turn(message("calls", json!(CALLS)), &mut Answers).expect("the realm is running"));
     });
 }
 

@@ -393,7 +393,7 @@ fn calls_without_waiting_end_immediately() {
     assert_eq!(reason(&ended(make("b", "panic"))), "invariant");
     assert_eq!(sent.lock().unwrap().len(), 0, "an end that is returned is not sent");
     // All other chunks were sent before.
-    let last = ended(make("c", "stream")).chunk.expect("the last of them");
+    let last = ended(make("c", "stream")).chunk.expect("a last chunk");
     assert_eq!((last.index, last.is_last, sent.lock().unwrap().len()), (3, true, 3));
     assert_eq!(world.dispatcher.in_flight(world.caller.extension()), 0);
     assert_eq!(world.ends().len(), 3);

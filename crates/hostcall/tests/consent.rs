@@ -189,7 +189,7 @@ impl World {
     }
 
     fn decisions(&self) -> Vec<String> {
-        self.dispatcher.ledger().flush().expect("memory takes everything");
+        self.dispatcher.ledger().flush().expect("writing to memory cannot fail");
         let lines = self.sink.lines();
         let decisions = lines.iter().filter(|line| line["event"] == "policy.decision");
         decisions.map(|line| line["data"]["rule"].as_str().expect("a rule").to_owned()).collect()

@@ -71,7 +71,7 @@ fn run(case: &Case) -> (String, Option<String>) {
         bytes: Vec::new(),
     };
     let result = dispatcher.call_sync(&Caller::new(profile), call);
-    dispatcher.ledger().flush().expect("memory takes everything");
+    dispatcher.ledger().flush().expect("writing to memory cannot fail");
     let decision = sink.lines().into_iter().find(|line| line["event"] == "policy.decision");
     let rule = decision.and_then(|line| line["data"]["rule"].as_str().map(str::to_owned));
     let outcome = match result.error {

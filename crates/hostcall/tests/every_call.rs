@@ -124,7 +124,7 @@ fn tried(method: &str, op: Option<&str>, in_time: bool) -> (HostResult, bool, Ve
     } else {
         dispatcher.call_sync(&caller, call)
     };
-    dispatcher.ledger().flush().expect("memory takes all");
+    dispatcher.ledger().flush().expect("writing to memory cannot fail");
     (result, probe.0.load(Ordering::Relaxed) > 0, sink.lines())
 }
 

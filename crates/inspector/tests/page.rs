@@ -90,11 +90,11 @@ fn report(timers: u64) -> Report {
         target: "x86_64-le-64".to_owned(),
     };
     let mut tape = TapeWriter::new(Vec::new(), &TapeHeader::new("0.1.0", engine, "sha256:00".to_owned()))
-        .expect("memory takes everything");
+        .expect("writing to memory cannot fail");
     for event in events(timers) {
-        tape.append(REALM, event.as_ref().expect("of a wire")).expect("memory takes everything");
+        tape.append(REALM, event.as_ref().expect("a valid wire event")).expect("writing to memory cannot fail");
     }
-    let bytes = tape.finish().expect("memory takes everything");
+    let bytes = tape.finish().expect("writing to memory cannot fail");
     let ledger = json!({
         "event": "policy.decision",
         "correlation": {"extension_id": format!("path:/{HOSTILE}"), "host_call_id": "host-1"},
@@ -174,7 +174,7 @@ fn dump(browser: &Path, folder: &Path, file: &Path) -> String {
     for _ in 0..LOOKS {
         if let Some(status) = child.try_wait().expect("its state") {
             assert!(status.success(), "the browser failed: {status}");
-            return std::fs::read_to_string(out).expect("what it shows");
+            return std::fs::read_to_string(out).expect("the page can be read");
         }
         std::thread::sleep(Duration::from_millis(200));
     }

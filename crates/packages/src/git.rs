@@ -572,7 +572,8 @@ mod tests {
                 (identity, url, settings),
                 "{text}"
             );
-            let again = GitSource::parse(&source.to_settings()).expect("a git source").expect("what we write we read");
+            let again =
+                GitSource::parse(&source.to_settings()).expect("a git source").expect("a written source parses");
             assert_eq!(again, source);
         }
         assert!(GitSource::parse("npm:x").is_none() && GitSource::parse("./git").is_none());

@@ -206,7 +206,7 @@ async fn other_bytes_under_a_locked_version_and_steps_back_are_refused() {
     registry.publish_extension("moves", "1.0.0", json!({}));
     registry.edit("moves", |document| drop(document["versions"].as_object_mut().expect("versions").remove("1.1.0")));
     refused(&home, &installer, "moves", InstallCode::Integrity).await;
-    let older = installer.install("moves@1.0.0", InstallScope::User).await.expect("asked for by number");
+    let older = installer.install("moves@1.0.0", InstallScope::User).await.expect("the version is given");
     assert_eq!(older.version.as_deref(), Some("1.0.0"));
 }
 

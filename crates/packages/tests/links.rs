@@ -248,7 +248,7 @@ async fn nested_repositories_are_neither_installed_nor_removed() {
     let place = world.root.join("git/example.org/o/n");
     write(&place.join("package.json"), r#"{"name": "n"}"#);
     write(&place.join("deep/package.json"), r#"{"name": "deep"}"#);
-    let error = world.remove(outer).expect_err("with another in it");
+    let error = world.remove(outer).expect_err("the package contains another");
     assert!(error.to_string().contains(&format!("remove {inner} first")), "{error}");
     assert!(place.join("package.json").exists() && place.join("deep/package.json").exists());
     world.remove(inner).expect("removed");

@@ -57,7 +57,7 @@ async fn an_embedded_tarball_is_not_fetched_but_verified() {
         let depot = depot.carrying([("@scope+scoped@1.2.3.tgz", carried)]);
         assert!(depot.holds(&pinned[0]));
         let folder = tempfile::tempdir().expect("a folder");
-        depot.unpack(&pinned, folder.path()).await.expect("carried, or fetched");
+        depot.unpack(&pinned, folder.path()).await.expect("the package is unpacked");
         assert_eq!(text(folder.path(), "@scope/scoped"), "export const a = 1;\n");
         assert_eq!(registry.requests().len(), requests, "{:?}", registry.requests());
     }

@@ -134,7 +134,7 @@ fn in_turn(realms: &mut [ProcessRealm]) -> Vec<Duration> {
     let sample = |seq| {
         let begin = Instant::now();
         for realm in &mut *realms {
-            realm.stream(Seq(seq), Now::default(), &delta, &mut NoHost).expect("it lives");
+            realm.stream(Seq(seq), Now::default(), &delta, &mut NoHost).expect("the realm is running");
         }
         begin.elapsed()
     };
@@ -147,7 +147,7 @@ fn deltas(realm: &mut dyn Realm, pause: Duration) -> Vec<Duration> {
     let sample = |seq| {
         std::thread::sleep(pause);
         let begin = Instant::now();
-        realm.stream(Seq(seq), Now::default(), &delta, &mut NoHost).expect("it lives");
+        realm.stream(Seq(seq), Now::default(), &delta, &mut NoHost).expect("the realm is running");
         begin.elapsed()
     };
     let count = if pause.is_zero() { DELTAS } else { DELTAS / 100 };
@@ -162,7 +162,7 @@ fn report(what: &str, samples: &mut [Duration], percentiles: [usize; 2]) {
 
 /// Returns the proportional set size of a process in KiB.
 fn proportional_kb(id: u32) -> u64 {
-    let rollup = std::fs::read_to_string(format!("/proc/{id}/smaps_rollup")).expect("the worker lives");
+    let rollup = std::fs::read_to_string(format!("/proc/{id}/smaps_rollup")).expect("the worker is running");
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).expect("the kernel tells");
     line.trim().trim_end_matches(" kB").trim().parse().expect("a number")
 }

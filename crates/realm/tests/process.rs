@@ -214,9 +214,9 @@ fn without_heap_bytes(progress: Progress) -> Progress {
 
 fn a_delta_gets_its_verdict() {
     let mut realm = open();
-    let done = realm.stream(Seq(1), Now::default(), &delta("stop"), &mut NoHost).expect("it lives");
+    let done = realm.stream(Seq(1), Now::default(), &delta("stop"), &mut NoHost).expect("the realm is running");
     assert!(matches!(done.stream, StreamAnswer::Abort(_)), "{done:?}");
-    let done = realm.stream(Seq(2), Now::default(), &delta("go on"), &mut NoHost).expect("it lives");
+    let done = realm.stream(Seq(2), Now::default(), &delta("go on"), &mut NoHost).expect("the realm is running");
     assert_eq!(done.stream, StreamAnswer::Continue);
 }
 
@@ -281,16 +281,16 @@ fn local_time_is_that_of_the_zone() {
 fn a_worker_has_a_socket_and_no_environment() {
     let realm = open();
     let proc = PathBuf::from(format!("/proc/{}", realm.id()));
-    let environment = std::fs::read(proc.join("environ")).expect("the worker lives");
+    let environment = std::fs::read(proc.join("environ")).expect("the worker is running");
     assert_eq!(String::from_utf8_lossy(&environment), "");
-    assert_eq!(std::fs::read_link(proc.join("cwd")).expect("the worker lives"), PathBuf::from("/"));
+    assert_eq!(std::fs::read_link(proc.join("cwd")).expect("the worker is running"), PathBuf::from("/"));
     let files: Vec<PathBuf> = std::fs::read_dir(proc.join("fd"))
-        .expect("the worker lives")
+        .expect("the worker is running")
         .map(|entry| std::fs::read_link(entry.expect("a descriptor").path()).expect("it is open"))
         .collect();
     let [socket] = files.as_slice() else { panic!("{files:?}") };
     assert!(socket.to_string_lossy().starts_with("socket:"), "{socket:?}");
-    let standing = realm.restrictions().expect("the worker lives");
+    let standing = realm.restrictions().expect("the worker is running");
     let memory = options().limits.memory_bytes + (1 << 30);
     let expected = Restrictions {
         filters_calls: true,
@@ -361,7 +361,7 @@ fn an_answer_may_come_later() {
 fn a_killed_worker_ends_the_realm_once_and_for_all() {
     let mut realm = open();
     let worker = Pid::from_raw(realm.id().cast_signed()).expect("a process id");
-    kill_process(worker, Signal::KILL).expect("it lives");
+    kill_process(worker, Signal::KILL).expect("the realm is running");
     let ended = Progress::Ended(Termination::Crashed { detail: "killed by SIGKILL".to_owned() });
     assert_eq!(run(&mut realm, 1, "a", Value::Null, &mut NoHost), ended);
     assert_eq!(run(&mut realm, 2, "a", Value::Null, &mut NoHost), ended);

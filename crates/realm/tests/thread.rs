@@ -28,7 +28,7 @@ fn the_first_turn_also_evaluates_the_runtime() {
 #[test]
 fn a_delta_may_come_first() {
     let mut realm = open(vec![host_modules()]);
-    let done = realm.stream(Seq(1), Now::default(), &delta("stop"), &mut NoHost).expect("it lives");
+    let done = realm.stream(Seq(1), Now::default(), &delta("stop"), &mut NoHost).expect("the realm is running");
     assert!(matches!(done.stream, StreamAnswer::Abort(_)));
     assert_eq!(done.messages.len(), 1, "what the boot said");
 }

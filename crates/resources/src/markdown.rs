@@ -80,7 +80,7 @@ mod tests {
             format!("a:\n  {}x", "- ".repeat(100_000)),
             format!("{}x", "? ".repeat(100_000)),
         ] {
-            let refused = read(&hostile).expect_err("hostile");
+            let refused = read(&hostile).expect_err("hostile YAML");
             assert!(refused.starts_with("its front matter is not valid YAML: "), "{refused}");
         }
     }

@@ -47,15 +47,15 @@ fn write(events: &[(RealmNumber, Event)]) -> Vec<u8> {
 }
 
 fn write_blocks(events: &[(RealmNumber, Event)], records: usize) -> Vec<u8> {
-    let mut tape = TapeWriter::new(Vec::new(), &header()).expect("memory takes everything");
+    let mut tape = TapeWriter::new(Vec::new(), &header()).expect("writing to memory cannot fail");
     let opened = REALMS.into_iter().flat_map(opened);
     for (index, (realm, event)) in opened.chain(events.iter().cloned()).enumerate() {
-        tape.append(realm, event.as_ref().expect("of a wire")).expect("memory takes everything");
+        tape.append(realm, event.as_ref().expect("a valid wire event")).expect("writing to memory cannot fail");
         if index % records == records - 1 {
-            tape.flush().expect("memory takes everything");
+            tape.flush().expect("writing to memory cannot fail");
         }
     }
-    tape.finish().expect("memory takes everything")
+    tape.finish().expect("writing to memory cannot fail")
 }
 
 /// Returns the records of a tape after the opening of its realms, without payloads and the end record.
@@ -210,7 +210,8 @@ fn a_truncated_tape_is_valid_up_to_its_last_complete_block() {
         assert_eq!(tape.is_complete(), is_complete, "cut at {cut}");
         assert!(read >= most);
         most = read;
-        let summary = Summary::of(&mut TapeReader::new(&bytes[..cut]).expect("a tape")).expect("counted as far");
+        let summary =
+            Summary::of(&mut TapeReader::new(&bytes[..cut]).expect("a tape")).expect("the readable part is counted");
         assert_eq!((summary.records, summary.complete), (read as u64 + 1, is_complete));
     }
     assert!(most >= 8, "{most}");
@@ -227,7 +228,8 @@ fn invalid_tapes_are_rejected_with_the_record() {
     later[16] = 2;
     assert!(error(&later).to_string().contains("version of its container is 2, expected 1"), "{}", error(&later));
     let header = TapeHeader { protocol: "2.0".to_owned(), ..header() };
-    let other = TapeWriter::new(Vec::new(), &header).and_then(TapeWriter::finish).expect("memory takes everything");
+    let other =
+        TapeWriter::new(Vec::new(), &header).and_then(TapeWriter::finish).expect("writing to memory cannot fail");
     assert!(error(&other).to_string().contains("protocol is \"2.0\""), "{}", error(&other));
 }
 
@@ -286,7 +288,7 @@ fn a_record_may_be_as_deep_as_a_host_message_and_no_deeper() {
         (REALMS[0], Event::Call(call))
     };
     assert_eq!(read(&write(&[call(250)])).expect("a tape"), [call(250)]);
-    let error = read(&write(&[call(300)])).expect_err("nobody sends that");
+    let error = read(&write(&[call(300)])).expect_err("the record is nested too deeply");
     assert!(error.to_string().contains("levels deep") && error.code() == ErrorCode::InvalidRequest, "{error}");
 }
 

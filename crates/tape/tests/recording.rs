@@ -65,7 +65,8 @@ fn a_full_disk_ends_the_recording_and_keeps_a_valid_tape() {
     for room in [whole.len() / 3, whole.len() / 2] {
         let (bytes, notices) = record(room, 3_000);
         assert_eq!(notices.len(), 1, "{notices:?}");
-        let summary = Summary::of(&mut TapeReader::new(bytes.as_slice()).expect("a tape")).expect("good as far");
+        let summary =
+            Summary::of(&mut TapeReader::new(bytes.as_slice()).expect("a tape")).expect("the readable part is valid");
         assert!(!summary.complete && summary.ticks < 3_000);
     }
 }

@@ -69,7 +69,9 @@ fn run(ops: &[Op], mut after_tick: impl FnMut(&Tick<()>, &[(Seq, Now, Macrotask<
                 tick_loop.enqueue(*value);
             }
             Op::SetTimer { id, delay_ms, repeat } => {
-                tick_loop.set_timer(TimerId(*id), *delay_ms, *repeat, at(elapsed_us)).expect("six ids, six timers");
+                tick_loop
+                    .set_timer(TimerId(*id), *delay_ms, *repeat, at(elapsed_us))
+                    .expect("the number of timers is small");
             }
             Op::ClearTimer { id } => {
                 tick_loop.clear_timer(TimerId(*id));
@@ -121,7 +123,7 @@ proptest! {
         let mut guest = Recorder::default();
         let mut tick_loop = TickLoop::new(TickOptions::default());
         for (id, delay_ms) in (0..).zip(&delays) {
-            tick_loop.set_timer(TimerId(id), *delay_ms, false, at(0)).expect("thirty timers are few");
+            tick_loop.set_timer(TimerId(id), *delay_ms, false, at(0)).expect("the number of timers is small");
         }
         while tick_loop.tick(at(5_000), [], &mut guest) != Tick::Idle {}
         let mut expected: Vec<u32> = (0..).zip(&delays).map(|(id, _)| id).collect();
@@ -167,7 +169,7 @@ proptest! {
         let mut guest = Recorder::default();
         let mut tick_loop = TickLoop::new(TickOptions::default());
         for id in 0..timers {
-            tick_loop.set_timer(TimerId(id), 1.0, false, at(0)).expect("five timers are few");
+            tick_loop.set_timer(TimerId(id), 1.0, false, at(0)).expect("the number of timers is small");
         }
         tick_loop.tick(at(1_000), arrivals.iter().copied(), &mut guest);
         while tick_loop.tick(at(1_000), [], &mut guest) != Tick::Idle {}

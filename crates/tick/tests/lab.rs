@@ -52,7 +52,7 @@ fn a_failing_schedule_is_a_string_that_fails_again() {
         let order = run(chooser);
         if order == ["http", "timer 1", "exec", "read"] { Err(format!("bad order {order:?}")) } else { Ok(()) }
     };
-    let failure = explore(Exploration::default(), test).expect_err("that order is possible");
+    let failure = explore(Exploration::default(), test).expect_err("one order fails");
     let text = failure.schedule.to_string();
     assert!(failure.to_string().contains(&text), "{failure}");
     assert_eq!(replay(&text, test), Err(failure.message));
@@ -65,7 +65,7 @@ fn a_panic_counts_as_a_failure() {
         assert_eq!(chooser.choose(3), 0, "a belief");
         Ok(())
     })
-    .expect_err("the second schedule decides otherwise");
+    .expect_err("the second schedule differs");
     assert_eq!(failure.schedule.to_string(), "lab1:1");
     assert!(failure.message.contains("a belief"), "{}", failure.message);
 }
@@ -116,7 +116,7 @@ fn a_failing_schedule_is_shrunk_to_the_decisions_that_matter() {
         if picked[2] >= 2 { Err(format!("picked {}", picked[2])) } else { Ok(()) }
     };
     let options = Exploration { exhaustive: 0, seeded: 50, seed: 3 };
-    let failure = explore(options, test).expect_err("half of the schedules fail");
+    let failure = explore(options, test).expect_err("a failing schedule is found");
     let shrunk = shrink(failure, 1000, test);
     assert_eq!((shrunk.schedule.to_string().as_str(), shrunk.message.as_str()), ("lab1:0.0.2", "picked 2"));
 }

@@ -118,7 +118,7 @@ pub fn canonical_json(data: &[u8]) {
 /// Reads a manifest in the format `pi.ext.cap.v1`.
 pub fn capability_manifest(data: &[u8]) {
     if let Ok(manifest) = serde_json::from_slice::<CapabilityManifest>(data) {
-        let again = serde_json::to_vec(&manifest).expect("what was read can be written");
+        let again = serde_json::to_vec(&manifest).expect("a parsed manifest serializes");
         serde_json::from_slice::<CapabilityManifest>(&again).expect("and read again");
     }
 }
@@ -134,7 +134,7 @@ pub fn component(data: &[u8]) {
         }
     };
     assert!(compiled.imports.keys().all(|name| name.starts_with("pi:extension/") || name.starts_with("wasi:")));
-    let again = pijs_wasm::compile(&compiled.component).expect("what it was made into is a component");
+    let again = pijs_wasm::compile(&compiled.component).expect("the output is a component");
     assert_eq!(again, compiled);
     let module = pijs_artifact::Module {
         specifier: format!("{}0/a.wasm", pijs_artifact::COMPONENT_SCHEME),
@@ -212,7 +212,7 @@ pub fn lock(data: &[u8]) {
     for place in &lock.places {
         assert!(Path::new(place).components().all(|part| matches!(part, Component::Normal(_))), "{place:?}");
     }
-    let again = pijs_packages::read_lock(lock.text.as_bytes()).expect("what was read can be read again");
+    let again = pijs_packages::read_lock(lock.text.as_bytes()).expect("a parsed lock file parses again");
     assert_eq!(again, lock);
 }
 
@@ -352,7 +352,7 @@ pub fn session(data: &[u8]) {
         let saved = !known.is_empty() && written;
         drop(first);
         if saved {
-            let second = open().expect("it was mended");
+            let second = open().expect("the file was repaired");
             let found: Vec<_> = second.ids().map(|(id, _)| id).collect();
             assert_eq!(found, known);
         }

@@ -85,11 +85,11 @@ pub(crate) fn a_long_session_is_not_held() -> bool {
     let mut session = open(&path);
     let opened = began.elapsed();
     assert_eq!(session.len(), shape.entries);
-    let seen = session.seen().expect("what the model sees");
+    let seen = session.seen().expect("a conversation");
     assert_eq!(seen.len(), 50 + 1 + 2);
     assert_eq!(seen[0].id, id(shape.entries - 50 - 3));
     session.append_message(&pijs_llm::message::Message::user("and on", 1)).expect("it goes on");
-    assert_eq!(session.seen().expect("what the model sees").len(), 54);
+    assert_eq!(session.seen().expect("a conversation").len(), 54);
     assert_eq!(session.entry(&id(1)).expect("it is there").expect("an entry").parent, Some(id(0)));
     let more = most_in_use() - before;
     let most = 2 * shape.largest + INDEX * shape.entries + ANYWAY;

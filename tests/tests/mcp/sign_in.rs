@@ -26,7 +26,7 @@ type Shared = std::sync::Arc<std::sync::Mutex<Authority>>;
 fn authority() -> (u16, Shared) {
     let shared = Shared::default();
     {
-        let mut state = shared.lock().expect("held for moments");
+        let mut state = shared.lock().expect("the lock is not poisoned");
         (state.access, state.refresh) = ("first-token".to_owned(), "refresh-1".to_owned());
     }
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -54,7 +54,7 @@ fn authority() -> (u16, Shared) {
 
 /// Returns the response to a request: status, additional headers, body.
 fn authorized(shared: &Shared, port: u16, head: &str, body: &[u8]) -> (&'static str, String, String) {
-    let mut state = shared.lock().expect("held for moments");
+    let mut state = shared.lock().expect("the lock is not poisoned");
     let origin = format!("http://127.0.0.1:{port}");
     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
     let text = String::from_utf8_lossy(body).into_owned();
@@ -180,7 +180,7 @@ fn agrees(shared: &Shared, page: &str) -> String {
         (of("code_challenge_method").as_str(), of("response_type").as_str(), of("scope").as_str()),
         ("S256", "code", "tools")
     );
-    shared.lock().expect("held for moments").codes.insert("code-1".to_owned(), of("code_challenge"));
+    shared.lock().expect("the lock is not poisoned").codes.insert("code-1".to_owned(), of("code_challenge"));
     format!("{}?code=code-1&state={}", of("redirect_uri"), of("state"))
 }
 
@@ -202,7 +202,7 @@ fn a_user_signs_in_to_a_server_and_out_again() {
         assert!(browse(&back).contains("Signed in"));
     });
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(!shared.lock().expect("held for moments").log.iter().any(|line| line.contains("stolen")));
+    assert!(!shared.lock().expect("the lock is not poisoned").log.iter().any(|line| line.contains("stolen")));
     let file = world.at("home/.pi/agent/mcp-auth.json");
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).expect("a file").permissions()) & 0o777;
     assert_eq!(mode, 0o600);
@@ -211,7 +211,7 @@ fn a_user_signs_in_to_a_server_and_out_again() {
     assert!(!world.ledger().contains("first-token") && !world.ledger().contains("refresh-1"));
 
     // The token expires: another one is fetched, once, from the same server.
-    shared.lock().expect("held for moments").access = "second-token".to_owned();
+    shared.lock().expect("the lock is not poisoned").access = "second-token".to_owned();
     let (ran, texts) = world.session(&[echo("x")], &allowed);
     assert_eq!(texts, ["over http with none: \"x\""], "{}", ran.stderr);
     let kept = fs::read_to_string(&file).expect("a file");
@@ -219,7 +219,7 @@ fn a_user_signs_in_to_a_server_and_out_again() {
 
     // The authorization server revokes all tokens.
     {
-        let mut state = shared.lock().expect("held for moments");
+        let mut state = shared.lock().expect("the lock is not poisoned");
         (state.access, state.refresh) = ("third-token".to_owned(), "none".to_owned());
     }
     let (ran, texts) = world.session(&[echo("x")], &allowed);
@@ -247,7 +247,7 @@ fn a_sign_in_takes_no_metadata_that_it_was_not_asked_for() {
         let world = World::new();
         world.servers(json!({"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}));
         {
-            let mut state = shared.lock().expect("held for moments");
+            let mut state = shared.lock().expect("the lock is not poisoned");
             (state.about, state.metadata) = (about, metadata);
         }
         let ran = world.login(|page| panic!("{guard}: no page is shown: {page}"));
@@ -275,7 +275,7 @@ fn a_sign_in_takes_no_answer_that_it_does_not_wait_for() {
                 browse(&back);
             }
         });
-        let is_stolen = shared.lock().expect("held for moments").log.iter().any(|line| line.contains("stolen"));
+        let is_stolen = shared.lock().expect("the lock is not poisoned").log.iter().any(|line| line.contains("stolen"));
         (ran, is_stolen)
     };
     let stolen = |back: &str| format!("{}?code=stolen&state=x", back.split('?').next().unwrap_or_default());

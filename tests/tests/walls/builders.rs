@@ -20,7 +20,7 @@ pub(crate) fn enter() -> Option<ExitCode> {
     let request: Value = serde_json::from_slice(&message_part()).expect("a request");
     let root = request["package"]["root"].as_str().expect("a folder");
     let mut artifact =
-        decode(&compiled(Path::new(root)).encoded().expect("it was built")).expect("it was made just now");
+        decode(&compiled(Path::new(root)).encoded().expect("it was built")).expect("the artifact was just compiled");
     artifact.metadata.inputs.remove(UNSAID).expect("it was compiled");
     let head = json!({ "Done": { "Built": [] } }).to_string();
     let mut out = std::io::stdout().lock();

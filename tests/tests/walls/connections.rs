@@ -252,7 +252,7 @@ pub(crate) fn decoders_of_one_are_limited() -> bool {
     let is_limited = decoded == DECODED;
     drop(standing);
     while decoded < CALLS {
-        let result = answered.recv_timeout(CEILING).expect("each is decoded in the end");
+        let result = answered.recv_timeout(CEILING).expect("every response is decoded");
         decoded += usize::from(result.bytes.iter().any(|bytes| bytes == b"hello"));
     }
     is_limited
@@ -315,7 +315,7 @@ pub(crate) fn unfinished_messages_are_limited() -> bool {
     }
     let (mut whole, mut refused) = (0, 0);
     while whole + refused < CONNECTIONS {
-        let result = answered.recv_timeout(CEILING).expect("each message comes or is refused");
+        let result = answered.recv_timeout(CEILING).expect("every message arrives or is refused");
         match &result.error {
             Some(error) => {
                 assert_eq!(error.details.get("reason"), Some(&json!("too_large")), "{error:?}");

@@ -121,7 +121,7 @@ pub(crate) fn a_function_of_sql_is_not_waited_for() -> bool {
     });
     let Ok(result) = answered.recv_timeout(Duration::from_secs(60)) else { return false };
     assert_eq!(result.error.expect("no answer").code, pijs_protocol::ErrorCode::Timeout);
-    let after = databases.exec(&db, "SELECT 1").error.expect("the database is given up");
+    let after = databases.exec(&db, "SELECT 1").error.expect("the database is closed");
     assert_eq!(after.details["reason"], "EIO");
     databases.close(&db);
     true

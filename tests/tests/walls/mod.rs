@@ -126,7 +126,7 @@ pub(crate) fn watches_of_one_share_an_instance() -> bool {
         let take = move |result: HostResult, _| answers.send(result.is_error).unwrap_or(());
         let _entered = runtime.enter();
         runtime.spawn(dispatcher.call(&caller, call, take.clone()).rest(take));
-        assert!(!answered.recv_timeout(Duration::from_secs(120)).expect("it stands"), "few watches are fine");
+        assert!(!answered.recv_timeout(Duration::from_secs(120)).expect("the call completes"), "few watches are fine");
     }
     // Counts the watches of an instance, which the system lists for each descriptor.
     let watched = |entry: std::fs::DirEntry| {
@@ -206,7 +206,7 @@ pub(crate) fn changed_bytecode_is_refused() -> bool {
     let engine = &good.metadata().engine;
     let mac = sign(&key(), &good.encoded().expect("it was built"), engine, ID);
     Verified::check(&good.encoded().expect("it was built"), &mac, &key(), engine, ID)
-        .expect("what was signed is taken");
+        .expect("a signed artifact is accepted");
     let mut artifact = good.artifact.artifact().clone();
     let bytecode = artifact.modules[0].bytecode.as_mut().expect("it was built");
     let mut changed = bytecode.to_vec();

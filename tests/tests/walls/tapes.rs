@@ -64,14 +64,15 @@ pub(crate) fn sources_on_a_tape_have_the_caps_of_a_build() -> bool {
     };
     let opening = Opening { options, now: Now::default(), modules: vec![set] };
     let header = TapeHeader::new("0.1.0", NoRealms.engine(), NoRealms.host_modules());
-    let mut tape = TapeWriter::new(Vec::new(), &header).expect("memory takes everything");
+    let mut tape = TapeWriter::new(Vec::new(), &header).expect("writing to memory cannot fail");
     let base64 = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, &sources);
-    tape.append_blob(&Blob { digest, base64 }).expect("memory takes everything");
+    tape.append_blob(&Blob { digest, base64 }).expect("writing to memory cannot fail");
     for event in [Event::Open(Box::new(opening)), Event::Yield(Yield::default())] {
-        tape.append(RealmNumber(1), event.as_ref().expect("of a wire")).expect("memory takes everything");
+        tape.append(RealmNumber(1), event.as_ref().expect("a valid wire event"))
+            .expect("writing to memory cannot fail");
     }
-    let tape = tape.finish().expect("memory takes everything");
+    let tape = tape.finish().expect("writing to memory cannot fail");
     let reader = TapeReader::new(tape.as_slice()).expect("it has a header");
-    let replay = Replay::new(reader, &NoRealms, ReplayOptions::default()).expect("of this build");
+    let replay = Replay::new(reader, &NoRealms, ReplayOptions::default()).expect("the tape is from this build");
     matches!(replay.run(), Err(ReplayError::Modules(ModuleError::Sources(error))) if error.contains("brackets"))
 }

@@ -157,7 +157,7 @@ async fn followed_up_in(event: &'static str) -> World {
     let (known, sent) = (Rc::clone(&control), Cell::new(false));
     let fake = Fake::default().on(event, move |_| {
         if !sent.replace(true) {
-            let control = known.get().expect("the world stands");
+            let control = known.get().expect("the world is set up");
             control.send_user_message("FOLLOWS".into(), Some(DeliverAs::FollowUp), false).unwrap();
         }
         None

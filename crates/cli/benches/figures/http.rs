@@ -43,7 +43,7 @@ pub(crate) fn figures() -> Vec<Figure> {
     let run = || {
         let judge = Rc::new(Judge(Cell::new(None)));
         local.block_on(&runtime, agent(&url, judge.clone()).prompt("x")).expect("the run ends");
-        let judged = judge.0.get().expect("the trigger came");
+        let judged = judge.0.get().expect("the judge was called");
         let seen = closed.recv_timeout(Duration::from_secs(20)).expect("the server sees the end");
         nanoseconds(seen.saturating_duration_since(judged))
     };

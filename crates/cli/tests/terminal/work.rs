@@ -100,12 +100,12 @@ fn keys_edit_what_is_typed() {
     let mut terminal = open(&world, NOTHING, &[&["one"], &["two"]], &[]);
     terminal.send("first\\\rsecond\u{17}2\u{1f}\u{1f}\r");
     let rows = terminal.sees("one");
-    let at = rows.iter().position(|row| row.trim_end() == "> first").expect("what was said");
+    let at = rows.iter().position(|row| row.trim_end() == "> first").expect("the row of the prompt");
     assert_eq!(rows[at + 1].trim_end(), "  second", "{rows:#?}");
     // The terminal uses an extended keyboard protocol.
     terminal.send("a\u{1b}[13;2ub\u{1b}[57406u\r");
     let rows = terminal.sees("two");
-    let at = rows.iter().position(|row| row.trim_end() == "> a").expect("what was said");
+    let at = rows.iter().position(|row| row.trim_end() == "> a").expect("the row of the prompt");
     assert_eq!(rows[at + 1].trim_end(), "  b7", "{rows:#?}");
 }
 

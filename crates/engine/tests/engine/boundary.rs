@@ -121,7 +121,7 @@ fn an_exception_that_leaves_the_runtime_is_a_host_bug() {
 #[test]
 fn an_awaited_call_is_a_message_and_so_is_its_result() {
     let mut guest = guest();
-    let done = guest.turn("awaited", &[]).expect("it lives");
+    let done = guest.turn("awaited", &[]).expect("the realm is running");
     let [Message::HostCall(asked), Message::HostCall(_), _] = done.messages.as_slice() else {
         panic!("{:?}", done.messages)
     };
@@ -131,7 +131,7 @@ fn an_awaited_call_is_a_message_and_so_is_its_result() {
     assert_eq!(answer_of("awaited", &done.messages), json!(["host-1", "host-2"]));
 
     let result = HostResult::ok_with_bytes(asked.call_id.clone(), json!({"status": 200}), vec![vec![1, 2]]);
-    let done = guest.deliver(Message::HostResult(result)).expect("it lives");
+    let done = guest.deliver(Message::HostResult(result)).expect("the realm is running");
     assert_eq!(answer_of("host-1", &done.messages), json!({"output": {"status": 200}, "bytes": [[1, 2]]}));
 }
 
@@ -143,7 +143,7 @@ fn the_list_that_answers_share_cannot_be_changed() {
 #[test]
 fn a_promised_call_is_settled_once_by_its_end() {
     let mut guest = guest();
-    let done = guest.turn("promised", &[]).expect("it lives");
+    let done = guest.turn("promised", &[]).expect("the realm is running");
     let [Message::HostCall(one), Message::HostCall(two), _] = done.messages.as_slice() else {
         panic!("{:?}", done.messages)
     };
@@ -154,7 +154,8 @@ fn a_promised_call_is_settled_once_by_its_end() {
     let ok = |value: Value| HostResult::ok_with_bytes(one.call_id.clone(), value, vec![vec![1, 2]]);
     let mut piece = ok(json!("a piece"));
     piece.chunk = Some(Chunk { index: 0, is_last: false, backpressure: None });
-    let mut told = |result: HostResult| guest.deliver(Message::HostResult(result)).expect("it lives").messages;
+    let mut told =
+        |result: HostResult| guest.deliver(Message::HostResult(result)).expect("the realm is running").messages;
     assert_eq!(told(piece), []);
     let error = HostcallError::denied("policy", "not you");
     let refused = told(HostResult::failed(two.call_id.clone(), error));
@@ -166,10 +167,10 @@ fn a_promised_call_is_settled_once_by_its_end() {
 #[test]
 fn a_guest_whose_error_constructor_throws_gets_that_exception() {
     let mut guest = guest();
-    let done = guest.turn("poisoned", &[]).expect("it lives");
+    let done = guest.turn("poisoned", &[]).expect("the realm is running");
     let [Message::HostCall(asked), ..] = done.messages.as_slice() else { panic!("{:?}", done.messages) };
     let failed = HostResult::failed(asked.call_id.clone(), HostcallError::denied("policy", "not you"));
-    let rejected = guest.deliver(Message::HostResult(failed)).expect("it lives");
+    let rejected = guest.deliver(Message::HostResult(failed)).expect("the realm is running");
     assert_eq!(answer_of("three", &rejected.messages), json!("poisoned"));
 }
 
@@ -192,7 +193,7 @@ fn the_state_changes_by_difference() {
         |keep, append: &[Value]| Some(EntriesDelta { keep, append: append.iter().cloned().map(Json::from).collect() });
     let set = |value: Value| members(&value);
     let mut ask = |delta: StateDelta| {
-        let done = guest.deliver_with(call("readState", &[]), Some(delta)).expect("it lives");
+        let done = guest.deliver_with(call("readState", &[]), Some(delta)).expect("the realm is running");
         answer_of("readState", &done.messages)
     };
     let first = StateDelta {
@@ -220,7 +221,7 @@ fn a_long_member_of_the_state_is_made_once() {
     let mut ask = |version, tools: &Value| {
         let set = members(&json!({"idle": true, "tools": tools}));
         let delta = StateDelta { version, set, entries: None };
-        let done = guest.deliver_with(call("readLongState", &[]), Some(delta)).expect("it lives");
+        let done = guest.deliver_with(call("readLongState", &[]), Some(delta)).expect("the realm is running");
         answer_of("readLongState", &done.messages)
     };
     let answer = |before: bool, tools: &Value| json!({"before": before, "after": true, "isSame": true, "names": ["idle", "tools"], "tools": tools});
@@ -317,7 +318,7 @@ fn modules_can_be_imported_synchronously() {
 #[test]
 fn unhandled_rejections_are_reported_once() {
     let mut guest = guest();
-    let done = guest.turn("rejections", &[]).expect("it lives");
+    let done = guest.turn("rejections", &[]).expect("the realm is running");
     let reports: Vec<&ErrorReport> = done
         .messages
         .iter()
@@ -326,7 +327,10 @@ fn unhandled_rejections_are_reported_once() {
     let said: Vec<&str> = reports.iter().map(|report| report.message.as_str()).collect();
     assert_eq!(said, ["thrown by a microtask", "never handled"]);
     assert!(reports.iter().all(|report| report.phase == "unhandled_rejection"));
-    assert!(guest.turn("jobOrder", &[]).expect("it lives").messages.len() == 1, "not again in the next turn");
+    assert!(
+        guest.turn("jobOrder", &[]).expect("the realm is running").messages.len() == 1,
+        "not again in the next turn"
+    );
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn dates_come_from_the_driver() {
 fn the_same_deliveries_give_the_same_yields() {
     let run = || {
         let mut guest = Guest::new(CLEAN);
-        ["work", "draw", "dates", "work"].map(|export| guest.turn(export, &[]).expect("it lives"))
+        ["work", "draw", "dates", "work"].map(|export| guest.turn(export, &[]).expect("the realm is running"))
     };
     let (first, second) = (run(), run());
     assert_eq!(first, second);

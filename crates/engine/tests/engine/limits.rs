@@ -112,7 +112,7 @@ fn an_interrupt_between_turns_does_nothing() {
 #[test]
 fn a_realm_needs_memory_for_an_empty_context() {
     let options = crate::support::options(Limits { memory_bytes: 10_000, ..Limits::default() });
-    let refused = EngineRealm::new(&options).err().expect("10 KB hold no context");
+    let refused = EngineRealm::new(&options).err().expect("the heap is too small");
     assert!(refused.to_string().contains("cannot create a realm"), "{refused}");
 }
 
@@ -120,7 +120,7 @@ fn a_realm_needs_memory_for_an_empty_context() {
 #[test]
 #[cfg(target_os = "linux")]
 fn padding_the_heap_does_not_end_a_realm_with_little_memory() {
-    let heap_of = |guest: &mut Guest| guest.turn("recursion", &[]).expect("it lives").usage.heap_bytes;
+    let heap_of = |guest: &mut Guest| guest.turn("recursion", &[]).expect("the realm is running").usage.heap_bytes;
     let used = heap_of(&mut Guest::with(HOSTILE, tight()));
     let mut guest = Guest::with(HOSTILE, Limits { memory_bytes: used + (64 << 10), ..tight() });
     guest.realm.prepare_for_copies();

@@ -9,7 +9,7 @@ use serde_json::json;
 const DELTAS: Sources<'static> = &[("main.js", include_str!("../fixtures/guests/deltas.js"))];
 
 fn answer(guest: &mut Guest, chunk: &str) -> StreamAnswer {
-    guest.stream(&delta(chunk)).expect("it lives").stream
+    guest.stream(&delta(chunk)).expect("the realm is running").stream
 }
 
 fn abort(content: &str, role: InjectionRole) -> StreamAnswer {
@@ -59,7 +59,7 @@ fn a_throw_and_a_rejection_are_failures_with_their_message() {
             other => panic!("{chunk}: {other:?}"),
         }
     }
-    let after = guest.stream(&delta("fine")).expect("it lives");
+    let after = guest.stream(&delta("fine")).expect("the realm is running");
     assert_eq!((after.stream, after.messages.len()), (StreamAnswer::Continue, 0), "reported once, as an answer");
 }
 
@@ -74,7 +74,9 @@ fn a_handler_sees_everything_the_delta_says() {
         file_paths: vec!["a.txt".to_owned()],
         ..delta("describe")
     };
-    let StreamAnswer::Abort(verdict) = guest.stream(&whole).expect("it lives").stream else { panic!("aborts") };
+    let StreamAnswer::Abort(verdict) = guest.stream(&whole).expect("the realm is running").stream else {
+        panic!("aborts")
+    };
     let seen: serde_json::Value = serde_json::from_str(&verdict.retry.expect("a retry").content).expect("JSON");
     assert_eq!(seen, json!({"source": "tool", "stream": 2, "attempt": 3, "toolName": "write", "filePaths": ["a.txt"]}));
 }
@@ -83,6 +85,6 @@ fn a_handler_sees_everything_the_delta_says() {
 fn a_delta_as_a_delivery_answers_the_same() {
     let mut guest = Guest::new(DELTAS);
     let delivery = Delivery { seq: Seq(9), now: crate::support::NOW, task: Task::Stream(delta("abort")), state: None };
-    let done = guest.realm.turn(delivery, &mut guest.host).expect("it lives");
+    let done = guest.realm.turn(delivery, &mut guest.host).expect("the realm is running");
     assert_eq!(done.stream, abort("after 5", InjectionRole::User));
 }

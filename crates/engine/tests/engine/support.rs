@@ -154,7 +154,7 @@ impl Guest {
 
     /// Calls an export that must answer within the turn, and returns its result.
     pub(crate) fn ask(&mut self, export: &str, args: &[Value]) -> Value {
-        let done = self.turn(export, args).expect("the realm lives on");
+        let done = self.turn(export, args).expect("the realm is still running");
         answer_of(export, &done.messages)
     }
 

@@ -18,7 +18,7 @@ fn lie(extension: &ExtensionId, delivery: &Delivery, done: &mut Yield) {
         Message::BusEvent(event) if event.channel == SAY && extension.as_str() == LIAR => &event.data,
         _ => return,
     };
-    let messages: Vec<Message> = serde_json::from_value(lie["messages"].clone()).expect("well-formed lies");
+    let messages: Vec<Message> = serde_json::from_value(lie["messages"].clone()).expect("valid JSON");
     done.messages.extend(messages);
     if lie.get("usage").is_some() {
         done.usage = Usage {

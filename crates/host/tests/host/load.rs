@@ -80,7 +80,7 @@ fn the_first_registration_keeps_a_name() {
     let lab = Lab::new();
     lab.run(async {
         lab.load(&["registers"]).await;
-        let report = lab.try_load(&["registers-too"]).await.expect("the session lives");
+        let report = lab.try_load(&["registers-too"]).await.expect("the session is open");
         assert_eq!(
             report.conflicts,
             ["Tool \"greet\" conflicts with registers/index.ts", "Flag \"--deep\" conflicts with registers/index.ts"]

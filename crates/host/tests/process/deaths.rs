@@ -45,7 +45,7 @@ pub(crate) fn workers() -> Vec<Pid> {
 fn kill_the_only_worker() {
     let workers = workers();
     let [worker] = workers.as_slice() else { panic!("one worker, not {workers:?}") };
-    kill_process(*worker, Signal::KILL).expect("it lives");
+    kill_process(*worker, Signal::KILL).expect("the realm is running");
 }
 
 /// Waits until the program was called.

@@ -188,7 +188,7 @@ impl Soak {
         let steady = self.steady.borrow();
         let others: Vec<Pid> = workers().into_iter().filter(|worker| !steady.contains(worker)).collect();
         let [worker] = others.as_slice() else { panic!("one worker besides the steady ones, not {others:?}") };
-        kill_process(*worker, Signal::KILL).expect("it lives");
+        kill_process(*worker, Signal::KILL).expect("the realm is running");
     }
 
     async fn until_it_is_back(&self) {
@@ -242,7 +242,7 @@ impl Holdings {
 /// Returns the resident memory of this process and of the workers that never restart, in kilobytes.
 fn resident(steady: &[Pid]) -> u64 {
     let of = |process: &str| {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
+        let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the realm is running");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number")
     };

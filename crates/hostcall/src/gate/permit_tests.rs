@@ -30,8 +30,8 @@ fn scoped(capability: &str, paths: &[&str]) -> Grant {
 
 fn judged(gate: &Gate, caller: &Caller, method: &str, params: Value) -> Decision {
     let params = params.as_object().expect("an object").clone();
-    let call = ParsedCall::parse(method, params, Vec::new()).expect("it makes sense");
-    match gate.judge(caller, method, &call.required().expect("it makes sense")).expect("a decision") {
+    let call = ParsedCall::parse(method, params, Vec::new()).expect("a valid call");
+    match gate.judge(caller, method, &call.required().expect("a valid call")).expect("a decision") {
         Judgement::Settled(decision) | Judgement::Ask(_, decision) => decision,
     }
 }
@@ -117,8 +117,8 @@ async fn one_time_grants_cover_the_prompted_call_only() {
     let caller = caller(&gate, "a", &[]);
     let once = async |method: &str, params: Value| {
         let params = params.as_object().expect("an object").clone();
-        let call = ParsedCall::parse(method, params, Vec::new()).expect("it makes sense");
-        let required = call.required().expect("it makes sense");
+        let call = ParsedCall::parse(method, params, Vec::new()).expect("a valid call");
+        let required = call.required().expect("a valid call");
         let (decision, permit) = gate.ask(&caller, method, &required).await.expect("a decision");
         assert_eq!((decision.allowed, decision.rule), (true, Rule::Person), "{call:?}");
         permit

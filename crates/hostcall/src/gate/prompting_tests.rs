@@ -72,7 +72,7 @@ async fn all(prompts: Vec<JoinHandle<String>>) -> Vec<String> {
 
 fn parsed(method: &str, params: serde_json::Value) -> crate::derive::ParsedCall {
     let serde_json::Value::Object(params) = params else { panic!("parameters are an object") };
-    crate::derive::ParsedCall::parse(method, params, Vec::new()).expect("it makes sense")
+    crate::derive::ParsedCall::parse(method, params, Vec::new()).expect("a valid call")
 }
 
 #[tokio::test]
@@ -333,7 +333,7 @@ async fn always_is_offered_where_a_grant_can_express_the_subject() {
         ("fs", serde_json::json!({"op": "readFile", "path": "/etc/hosts"}), true),
     ] {
         let call = parsed(method, params);
-        let required = call.required().expect("it makes sense");
+        let required = call.required().expect("a valid call");
         person.answer(&[Answer::Deny]);
         gate.ask(&caller("a"), method, &required).await.unwrap();
         let question = person.asked.lock().unwrap().last().cloned().expect("it was asked");
@@ -347,7 +347,7 @@ fn a_refused_program_without_an_exact_pattern_is_reported_with_the_narrowest_gra
     let extension = caller("a");
     let cure = |params: serde_json::Value| {
         let call = parsed("exec", params);
-        let required = call.required().expect("it makes sense");
+        let required = call.required().expect("a valid call");
         let (Judgement::Settled(decision) | Judgement::Ask(_, decision)) =
             gate.judge(&extension, "exec", &required).expect("a decision");
         let refusal = decision.refusal("exec", &required.subject);
@@ -369,7 +369,7 @@ fn a_refused_program_without_an_exact_pattern_is_reported_with_the_narrowest_gra
         let grant = Grant { scope: Some(scope), ..Grant::any("exec", "exec") };
         gate.add_grants(&extension.profile, &[grant]).expect("a grant");
         let call = parsed("exec", params);
-        let required = call.required().expect("it makes sense");
+        let required = call.required().expect("a valid call");
         let (Judgement::Settled(decision) | Judgement::Ask(_, decision)) =
             gate.judge(&extension, "exec", &required).expect("a decision");
         assert!(decision.allowed, "{decision:?}");
@@ -382,7 +382,7 @@ fn a_failure_is_reported_with_the_grant_of_its_subject() {
     let extension = caller("a");
     let refuse = |method: &str, params: serde_json::Value| {
         let call = parsed(method, params);
-        let required = call.required().expect("it makes sense");
+        let required = call.required().expect("a valid call");
         let (Judgement::Settled(decision) | Judgement::Ask(_, decision)) =
             gate.judge(&extension, method, &required).expect("a decision");
         let refusal = decision.refusal(method, &required.subject);

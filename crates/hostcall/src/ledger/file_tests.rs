@@ -175,7 +175,7 @@ fn the_chain_spans_the_parts_and_records_removals() {
     // The last record of a removal names the line just before the first kept one.
     let lines = readers(&path).into_iter().flat_map(|reader| io::BufRead::lines(reader.expect("readable")));
     let pruned = lines.map(|line| line.expect("text")).filter(|line| line.contains("\"ledger.pruned\"")).last();
-    let pruned: serde_json::Value = serde_json::from_str(&pruned.expect("it is said")).expect("json");
+    let pruned: serde_json::Value = serde_json::from_str(&pruned.expect("a record of the pruned files")).expect("json");
     let number = |key: &str| pruned["data"][key].as_u64().expect("a number");
     assert_eq!(number("next_seq"), verified.first);
     assert_eq!(number("first_seq") + number("lines"), number("next_seq"));

@@ -75,7 +75,7 @@ fn refused_under(tgz: &[u8], limits: &InstallLimits, code: InstallCode) {
 #[test]
 fn an_honest_archive_loses_its_top_folder_and_nothing_else() {
     let tgz = honest().entry("package/empty/", b'5', b"").file("package/LICENSE", b"").end();
-    let unpacked = unpack(&tgz, &InstallLimits::default()).expect("honest");
+    let unpacked = unpack(&tgz, &InstallLimits::default()).expect("a valid archive");
     let paths: Vec<_> = unpacked.files().map(|(path, bytes)| (path.to_owned(), bytes.len())).collect();
     assert_eq!(paths, [("LICENSE".to_owned(), 0), ("package.json".to_owned(), 2), ("src/index.ts".to_owned(), 25)]);
     assert!(unpacked.warnings.is_empty());
@@ -84,16 +84,16 @@ fn an_honest_archive_loses_its_top_folder_and_nothing_else() {
 #[test]
 fn the_top_folder_may_have_any_name_and_a_leading_dot_slash() {
     let tgz = Tar::default().entry("./", b'5', b"").file("./pi-ttsr-1.0/package.json", b"{}").end();
-    assert!(unpack(&tgz, &InstallLimits::default()).expect("honest").get("package.json").is_some());
+    assert!(unpack(&tgz, &InstallLimits::default()).expect("a valid archive").get("package.json").is_some());
 }
 
 #[test]
 fn a_dot_component_is_ignored_at_any_position() {
     let tgz = honest().file("package/./src/././a.ts", b"a").entry("package/./src/./", b'5', b"").end();
-    assert_eq!(unpack(&tgz, &InstallLimits::default()).expect("honest").get("src/a.ts"), Some(&b"a"[..]));
+    assert_eq!(unpack(&tgz, &InstallLimits::default()).expect("a valid archive").get("src/a.ts"), Some(&b"a"[..]));
     // A repeated file with equal content is one file.
     let twice = honest().file("package/./src/index.ts", b"export default () => {};\n").end();
-    assert!(unpack(&twice, &InstallLimits::default()).expect("honest").get("src/index.ts").is_some());
+    assert!(unpack(&twice, &InstallLimits::default()).expect("a valid archive").get("src/index.ts").is_some());
     refused(&honest().file("package/./src/index.ts", b"x").end(), InstallCode::Format);
     refused(&honest().file("package/./src/./../../../x", b"x").end(), InstallCode::Path);
     refused(&honest().file("./.", b"x").end(), InstallCode::Path);
@@ -106,7 +106,7 @@ fn long_names_come_through_pax_and_gnu_records() {
     let gnu =
         Tar::default().entry("././@LongLink", b'L', format!("{long}\0").as_bytes()).file("package/cut", b"x").end();
     for tgz in [pax, gnu] {
-        let unpacked = unpack(&tgz, &InstallLimits::default()).expect("honest");
+        let unpacked = unpack(&tgz, &InstallLimits::default()).expect("a valid archive");
         assert_eq!(unpacked.get(long.strip_prefix("package/").expect("prefixed")), Some(&b"x"[..]));
     }
 }
@@ -218,7 +218,7 @@ fn abused_extension_headers_are_refused() {
     }
     let commit =
         Tar::default().entry("pax_global_header", b'g', pax_record("comment", "abc").as_bytes()).file("package/x", b"");
-    unpack(&commit.end(), &InstallLimits::default()).expect("what git archive writes is taken");
+    unpack(&commit.end(), &InstallLimits::default()).expect("the output of `git archive` unpacks");
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn there_is_exactly_one_top_folder() {
 
 #[test]
 fn the_digest_covers_names_and_bytes_in_any_order() {
-    let digest = |tar: Tar| unpack(&tar.end(), &InstallLimits::default()).expect("honest").digest();
+    let digest = |tar: Tar| unpack(&tar.end(), &InstallLimits::default()).expect("a valid archive").digest();
     let base = digest(Tar::default().file("p/a", b"1").file("p/b", b"2"));
     assert_eq!(base, digest(Tar::default().file("q/b", b"2").file("q/a", b"1")));
     assert_ne!(base, digest(Tar::default().file("p/a", b"2").file("p/b", b"1")));

@@ -39,7 +39,7 @@ fn try_ahead(realm: &mut ProcessRealm, chunks: &[&str], host: &mut dyn SyncHost)
 
 #[track_caller]
 fn ahead(realm: &mut ProcessRealm, chunks: &[&str], host: &mut dyn SyncHost) -> Streamed {
-    try_ahead(realm, chunks, host).expect("it lives")
+    try_ahead(realm, chunks, host).expect("the realm is running")
 }
 
 /// Opens a realm that accepts several deltas per frame, because one has passed.
@@ -49,7 +49,7 @@ fn ready() -> ProcessRealm {
 
 fn warm(mut realm: ProcessRealm) -> ProcessRealm {
     assert_eq!(realm.lookahead(), 0, "nothing is known of its handlers");
-    realm.stream(Seq(1), Now::default(), &delta("0"), &mut NoHost).expect("it lives");
+    realm.stream(Seq(1), Now::default(), &delta("0"), &mut NoHost).expect("the realm is running");
     assert!(realm.lookahead() >= 3);
     realm
 }
@@ -140,7 +140,7 @@ fn an_endless_delta_is_killed() {
     let deltas = deltas(&["a", "stuck", "b"]);
     let ended = realm.stream_ahead(Seq(2), Now::default(), &deltas, Duration::ZERO, &mut NoHost);
     // Without time for a second turn, only the first one ran.
-    assert_eq!(ended.expect("it lives").passed, 0);
+    assert_eq!(ended.expect("the realm is running").passed, 0);
     let ended = realm.stream_ahead(Seq(2), Now::default(), &deltas, Duration::from_millis(100), &mut NoHost);
     match ended {
         Err(reason) => assert_eq!(reason, timeout("deadline")),
@@ -152,7 +152,7 @@ fn an_endless_delta_is_killed() {
 fn a_slice_that_is_over_begins_no_other_turn() {
     let mut realm = ready();
     let streamed = realm.stream_ahead(Seq(1), Now::default(), &deltas(&["a", "b"]), Duration::ZERO, &mut NoHost);
-    let streamed = streamed.expect("it lives");
+    let streamed = streamed.expect("the realm is running");
     assert_eq!((streamed.passed, streamed.goes_on), (0, false));
     assert_eq!(heard(&mut realm), json!(["0", "a"]));
 }

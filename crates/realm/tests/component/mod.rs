@@ -80,7 +80,7 @@ fn it_answers_as_in_a_thread() {
         let now = Now { epoch_ms: seq, elapsed_us: seq };
         let expected = thread.stream(Seq(seq), now, &delta(chunk), &mut NoHost);
         assert_eq!(process.stream(Seq(seq), now, &delta(chunk), &mut NoHost), expected);
-        let aborts = matches!(expected.expect("it lives").stream, StreamAnswer::Abort(_));
+        let aborts = matches!(expected.expect("the realm is running").stream, StreamAnswer::Abort(_));
         assert_eq!(aborts, chunk.contains('#'));
     }
 }
@@ -93,7 +93,9 @@ fn deltas_that_pass_cross_together() {
     while shown < deltas.len() {
         let seq = Seq(shown as u64 + 2);
         let slice = Duration::from_secs(1);
-        let streamed = realm.stream_ahead(seq, Now::default(), &deltas[shown..], slice, &mut NoHost).expect("it lives");
+        let streamed = realm
+            .stream_ahead(seq, Now::default(), &deltas[shown..], slice, &mut NoHost)
+            .expect("the realm is running");
         assert_eq!(streamed.done.stream, StreamAnswer::Continue);
         shown += 1 + streamed.passed;
     }

@@ -36,7 +36,7 @@ pub(crate) fn open(zygote: &mut Zygote, options: &RealmOptions, modules: &Arc<Ve
 }
 
 fn parent_of(process: u32) -> u32 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the realm is running");
     let line = status.lines().find_map(|line| line.strip_prefix("PPid:")).expect("the kernel tells");
     line.trim().parse().expect("a number")
 }
@@ -184,7 +184,7 @@ fn own_kb(process: u32) -> u64 {
 }
 
 fn kb(process: u32, names: &[&str]) -> u64 {
-    let rollup = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).expect("the worker lives");
+    let rollup = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).expect("the worker is running");
     let of = |name: &&str| {
         let line = rollup.lines().find_map(|line| line.strip_prefix(*name)).expect("the kernel tells");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number")

@@ -30,7 +30,7 @@ fn open(process: &ProcessOptions, modules: &Arc<Verified>) -> ProcessRealm {
 
 /// Returns whether a worker has mapped shared code, judged by the name of the mapping.
 fn maps_shared_code(realm: &ProcessRealm) -> bool {
-    let maps = fs::read_to_string(format!("/proc/{}/maps", realm.id())).expect("the worker lives");
+    let maps = fs::read_to_string(format!("/proc/{}/maps", realm.id())).expect("the worker is running");
     maps.lines().any(|line| line.contains("r--s") && line.contains("memfd:pijs-modules"))
 }
 
@@ -41,7 +41,11 @@ fn workers_read_sealed_shared_code() {
         let mut realm = open(&process, modules);
         assert_eq!(channels(&run(&mut realm, 1, "echo", Value::Null, &mut NoHost)), ["bus_event"]);
         assert!(!mapped || maps_shared_code(&realm));
-        assert_eq!(realm.restrictions().expect("the worker lives").open_files, 1, "the shelf's descriptor is closed");
+        assert_eq!(
+            realm.restrictions().expect("the worker is running").open_files,
+            1,
+            "the shelf's descriptor is closed"
+        );
     }
     // No other test uses shared memory files.
     assert!(!shared_files().is_empty() && shared_files().iter().all(is_sealed));

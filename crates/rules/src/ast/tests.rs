@@ -195,7 +195,7 @@ fn the_default_budget_is_twice_what_the_largest_text_needs() {
     let needed = (1..)
         .map(|tenths| tenths * 5_000)
         .find(|budget| patterns.find(AstLanguage::TypeScript, &text, *budget) == Ok(None));
-    let needed = needed.expect("some budget is enough") * (MAX_TEXT / text.len() + 1) as u64;
+    let needed = needed.expect("a sufficient budget exists") * (MAX_TEXT / text.len() + 1) as u64;
     assert!((2 * needed..4 * needed).contains(&DEFAULT_BUDGET), "{needed}");
 }
 

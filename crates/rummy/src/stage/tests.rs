@@ -59,7 +59,7 @@ fn variables_name_files_folders_and_packages() {
     let variables = variables.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
     let modules =
         ["node_modules", ".pi/npm/node_modules"].map(|name| (folder.path().join(name), InstallScope::Project));
-    let set = PluginSet::default().variables(&variables, &modules).expect("all are there");
+    let set = PluginSet::default().variables(&variables, &modules).expect("all plugins exist");
     let of = |one: &ExternalPlugin| (one.name.clone(), one.id.to_string(), one.set.plugins()[0].import.clone());
     let found: Vec<(String, String, String)> = set.externals().iter().map(of).collect();
     let real = |name: &str| format!("path:{}", folder.path().join(name).canonicalize().expect("there").display());
@@ -74,7 +74,7 @@ fn variables_name_files_folders_and_packages() {
     assert!(!web.found.components().any(|part| part.as_os_str() == "npm"), "the first folder counts: {web:?}");
     for nowhere in [path("nowhere.js"), "absent".to_owned(), "../two".to_owned()] {
         let missing = [("RUMMY_PLUGIN_X".to_owned(), nowhere)].into_iter().collect();
-        let error = PluginSet::default().variables(&missing, &modules).expect_err("it is nowhere");
+        let error = PluginSet::default().variables(&missing, &modules).expect_err("the plugin is missing");
         assert!(error.to_string().starts_with("RUMMY_PLUGIN_X="), "{error}");
     }
 }

@@ -123,7 +123,7 @@ pub(crate) fn serving(folders: usize, model: &str, talk: impl AsyncFnOnce(Vec<Pa
         let served = server::serve(&sessions, 0, say, async { drop(stopped.await) });
         let talk = async {
             talk(roots, address.await.expect("an address")).await;
-            stop.send(()).expect("it serves");
+            stop.send(()).expect("the server is running");
         };
         tokio::join!(served, talk).0.unwrap_or_else(|error| panic!("{error}"));
         sessions.into_iter().for_each(RummySession::close);

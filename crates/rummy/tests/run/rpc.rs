@@ -66,7 +66,7 @@ pub(crate) fn clients_start_runs_and_resolve_proposals() {
             assert!(refused["error"]["message"].as_str().is_some_and(|text| text.starts_with("403")), "{refused}");
             let unknown = peer.call("no/such", json!({})).await;
             assert!(unknown["error"]["message"].as_str().is_some_and(|text| text.contains("no/such")), "{unknown}");
-            stop.send(()).expect("it serves");
+            stop.send(()).expect("the server is running");
         };
         let ran = async { tokio::join!(served, talk).0 }.await;
         ran.unwrap_or_else(|error| panic!("{error}"));

@@ -93,7 +93,7 @@ mod tests {
     fn a_turn_without_a_stopped_reply_has_no_line() {
         assert_eq!(turn_line(&RetryLedger { reminders: 2, ..RetryLedger::default() }), None);
         let ledger = RetryLedger { interrupts: 2, tokens_burned: 31, ..RetryLedger::default() };
-        let line = turn_line(&ledger).expect("two replies were stopped");
+        let line = turn_line(&ledger).expect("a line about two stopped replies");
         assert_eq!(line, "rules stopped 2 replies in this turn; about 31 tokens were thrown away");
     }
 }

@@ -33,17 +33,17 @@ fn a_verdict_stops_the_reply_and_says_what_to_do_instead() {
     assert_eq!((handler.event.as_str(), handler.sources.as_slice()), ("stream_text", &[StreamSource::Text][..]));
 
     for _ in 0..100_000 {
-        let done = guest.delta("nothing to object to").expect("goes on");
+        let done = guest.delta("nothing to object to").expect("the realm continues");
         assert_eq!((done.stream, done.messages.len()), (StreamAnswer::Continue, 0));
     }
-    let done = guest.delta("# A heading").expect("goes on");
+    let done = guest.delta("# A heading").expect("the realm continues");
     let StreamAnswer::Abort(verdict) = done.stream else { panic!("{:?}", done.stream) };
     assert_eq!(verdict.handler, handler.handle);
     let content = "Write it without #.".to_owned();
     assert_eq!(verdict.retry, Some(Injection { content, role: InjectionRole::System }));
 
-    guest.deliver(Message::HandlerMuted { handler: verdict.handler }).expect("goes on");
-    assert_eq!(guest.delta("#").expect("goes on").stream, StreamAnswer::Continue);
+    guest.deliver(Message::HandlerMuted { handler: verdict.handler }).expect("the realm continues");
+    assert_eq!(guest.delta("#").expect("the realm continues").stream, StreamAnswer::Continue);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn tools_and_events_are_answered_at_once() {
         (func (export "on-event") (param i32 i32 i32 i32 i32 i32 i32 i32) (result i32) (i32.const 600))"#
     );
     let mut guest = Guest::loaded("", &items);
-    let done = guest.tool().expect("goes on");
+    let done = guest.tool().expect("the realm continues");
     let [Message::ToolResult(result)] = done.messages.as_slice() else { panic!("{:?}", done.messages) };
     assert_eq!((result.tool_call_id.as_str(), &result.output), ("call-1", &json!({ "content": [] })));
 
@@ -70,15 +70,15 @@ fn tools_and_events_are_answered_at_once() {
             mutable: mutable.iter().map(|name| (*name).to_owned()).collect(),
         })
     };
-    let done = guest.deliver(hook(&["x"])).expect("goes on");
+    let done = guest.deliver(hook(&["x"])).expect("the realm continues");
     let [Message::EventResult(result)] = done.messages.as_slice() else { panic!("{:?}", done.messages) };
     assert_eq!(result.changed.get("x"), Some(&json!(1)));
-    let done = guest.deliver(hook(&[])).expect("goes on");
+    let done = guest.deliver(hook(&[])).expect("the realm continues");
     let [Message::EventResult(result)] = done.messages.as_slice() else { panic!("{:?}", done.messages) };
     assert!(result.changed.is_empty());
     assert_eq!(result.error.as_ref().expect("an error").message, "context: `x` cannot be changed");
 
-    let done = guest.command().expect("goes on");
+    let done = guest.command().expect("the realm continues");
     let [Message::SlashResult(result)] = done.messages.as_slice() else { panic!("{:?}", done.messages) };
     assert_eq!((result.slash_command_id.as_str(), &result.error), ("slash-1", &None));
 }
@@ -106,12 +106,12 @@ fn a_tool_that_waits_is_answered_in_a_later_turn() {
             (i32.const 0) (i32.const 0) (i32.const 0))))
         (i32.const 0))"#;
     let mut guest = Guest::loaded(CALL, items);
-    let done = guest.tool().expect("goes on");
+    let done = guest.tool().expect("the realm continues");
     let [Message::HostCall(call)] = done.messages.as_slice() else { panic!("{:?}", done.messages) };
     assert_eq!((call.call_id.as_str(), call.method.as_str(), &call.params["op"]), ("host-1", "ui", &json!("select")));
-    assert!(guest.deliver(Message::TimerFired { timer: TimerId(1) }).expect("goes on").messages.is_empty());
+    assert!(guest.deliver(Message::TimerFired { timer: TimerId(1) }).expect("the realm continues").messages.is_empty());
     let result = HostResult::ok("host-1".into(), json!({ "index": 0 }));
-    let done = guest.deliver(Message::HostResult(result)).expect("goes on");
+    let done = guest.deliver(Message::HostResult(result)).expect("the realm continues");
     let [Message::ToolResult(result)] = done.messages.as_slice() else { panic!("{:?}", done.messages) };
     assert_eq!((result.tool_call_id.as_str(), &result.output), ("call-1", &json!({ "ok": 1 })));
 }
@@ -130,7 +130,7 @@ fn a_refusal_reaches_the_component_as_a_case_of_the_taxonomy() {
         (i32.const 3000))"#;
     let mut guest = Guest::new(imports, items);
     guest.host.answers.push_back(Err(HostcallError::denied("no_grant", "read /etc/passwd is not granted")));
-    let done = guest.load().expect("goes on");
+    let done = guest.load().expect("the realm continues");
     let [call] = guest.host.calls.as_slice() else { panic!("{:?}", guest.host.calls) };
     assert_eq!((call.method.as_str(), call.capability.as_str()), ("fs", "read"));
     assert_eq!(call.params["path"], json!("/etc/passwd"));
