@@ -27,7 +27,9 @@ pub(crate) fn serve<T: DeserializeOwned>(
         requested += COST + length;
         let (reply, bytes) = match message {
             ChildMessage::Done(last) => return Ok((last, bytes)),
-            _ if requested > MAX_REQUESTED => return Err(io::Error::other("it sends too many requests")),
+            _ if requested > MAX_REQUESTED => {
+                return Err(io::Error::other("the sealed process sends too many requests"));
+            }
             ChildMessage::Phase(notice) => {
                 phases.take(notice);
                 continue;

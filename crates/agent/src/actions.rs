@@ -119,7 +119,7 @@ impl Agent {
                 };
                 Ok(json!({ "errors": errors }))
             }
-            other => Err(unsupported("session", other.as_str(), "it has no asynchronous form")),
+            other => Err(unsupported("session", other.as_str(), "the operation has no asynchronous form")),
         }
     }
 

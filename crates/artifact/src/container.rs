@@ -305,7 +305,7 @@ impl<'a> ArtifactReader<'a> {
     }
 
     fn section(&mut self, tag: Tag) -> Result<&'a [u8], ArtifactError> {
-        self.optional(tag)?.ok_or_else(|| malformed(tag.name(), "it is marked absent, but it is required"))
+        self.optional(tag)?.ok_or_else(|| malformed(tag.name(), "the section is marked absent, but it is required"))
     }
 
     fn optional(&mut self, tag: Tag) -> Result<Option<&'a [u8]>, ArtifactError> {

@@ -489,7 +489,7 @@ fn a_replay_that_cannot_repeat_an_act_fails_and_says_where_it_stopped() {
                     *act = "teleport".to_owned();
                 }
             },
-            ["\"teleport\": this version of pi does not know it", "with the version of pi that recorded it"],
+            ["\"teleport\": this version of pi does not know the act", "with the version of pi that recorded it"],
         ),
     ];
     for (name, change, expected) in cases {

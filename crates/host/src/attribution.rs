@@ -130,7 +130,7 @@ impl Host {
             }
             Behind::Call(by) => {
                 let unasked = self.0.services.dispatcher.gate().holds_unasked(&caller.profile, by);
-                (unasked && guard!(AttributionChangedCall), true, "it changed the call of the model")
+                (unasked && guard!(AttributionChangedCall), true, "the extension changed the model's call")
             }
             Behind::Reply => (
                 self.answers_unasked(caller.extension()) && guard!(AttributionReply),

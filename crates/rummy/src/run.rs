@@ -414,18 +414,18 @@ impl<'a> RunDriver<'a> {
         }
         while state.iteration < self.limits.turns {
             if self.cancel.is_cancelled() {
-                return Ok(TurnEnd::stop(499, "it was cancelled".to_owned()));
+                return Ok(TurnEnd::stop(499, "the run was cancelled".to_owned()));
             }
             state.iteration += 1;
             let end = self.turn(state).await?;
             if self.cancel.is_cancelled() {
-                return Ok(TurnEnd { summary: end.summary, ..TurnEnd::stop(499, "it was cancelled".to_owned()) });
+                return Ok(TurnEnd { summary: end.summary, ..TurnEnd::stop(499, "the run was cancelled".to_owned()) });
             }
             if !end.goes_on {
                 return Ok(end);
             }
         }
-        let reason = format!("it did not end within {} turns; RUMMY_MAX_TURNS allows more", self.limits.turns);
+        let reason = format!("the run did not end within {} turns; RUMMY_MAX_TURNS allows more", self.limits.turns);
         Ok(TurnEnd::stop(499, reason))
     }
 

@@ -318,7 +318,10 @@ impl Storage {
     pub(super) fn rewrite(&mut self, header: &Header, entries: &mut EntryStore) -> io::Result<()> {
         let Some(path) = self.target() else { return Ok(()) };
         if entries.index.bytes > MAX_REWRITTEN_BYTES {
-            return Err(io::Error::other(format!("it is too large to be rewritten ({} bytes)", entries.index.bytes)));
+            return Err(io::Error::other(format!(
+                "the session file is too large to be rewritten ({} bytes)",
+                entries.index.bytes
+            )));
         }
         let mut text = header_line(header);
         let (mut positions, mut lines, mut foreign) = (Vec::new(), Vec::new(), Vec::new());

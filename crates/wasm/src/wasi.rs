@@ -290,10 +290,10 @@ fn environment(at: &mut LinkerInstance<'_, State>) -> Result<()> {
 fn exit(at: &mut LinkerInstance<'_, State>) -> Result<()> {
     at.func_wrap("exit", |_: Context<'_>, (status,): (Result<(), ()>,)| -> Result<()> {
         let code = if status.is_ok() { 0 } else { 1 };
-        bail!("it exited with code {code}")
+        bail!("the component exited with code {code}")
     })?;
     at.func_wrap("exit-with-code", |_: Context<'_>, (code,): (u8,)| -> Result<()> {
-        bail!("it exited with code {code}")
+        bail!("the component exited with code {code}")
     })
 }
 

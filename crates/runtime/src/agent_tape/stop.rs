@@ -51,7 +51,7 @@ impl fmt::Display for ReplayStop {
         let Self { record, act, reason } = self;
         let reason = match reason {
             StopReason::NoArguments => "the tape does not have its arguments",
-            StopReason::Unknown => "this version of pi does not know it",
+            StopReason::Unknown => "this version of pi does not know the act",
             StopReason::NoRules => "the tape does not have the native rules of the session",
         };
         write!(f, "the agent's loop cannot be replayed beyond record {record}, {act:?}: {reason}")

@@ -116,5 +116,5 @@ fn missing_imports_are_named_when_they_are_called() {
     load(&[KEYS], imports, "(func (drop (call $open)))").expect("an import that nobody calls does no harm");
     let imports = r#"(import "wasi:cli/exit@0.2.6" "exit" (func $exit (param i32)))"#;
     let exits = r#"(func (export "register") (result i32) (call $exit (i32.const 1)) (i32.const 0))"#;
-    assert_eq!(trapped(EXIT, imports, exits), "it exited with code 1");
+    assert_eq!(trapped(EXIT, imports, exits), "the component exited with code 1");
 }
