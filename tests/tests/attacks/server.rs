@@ -72,6 +72,22 @@ impl Drop for Server {
     }
 }
 
+/// Reads a chunked body, without trailers.
+fn read_chunks(reader: &mut impl BufRead, body: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut line = String::new();
+    loop {
+        line.clear();
+        reader.read_line(&mut line)?;
+        let size = u64::from_str_radix(line.trim_end(), 16).unwrap_or(0);
+        reader.by_ref().take(size).read_to_end(body)?;
+        line.clear();
+        reader.read_line(&mut line)?;
+        if size == 0 {
+            return Ok(());
+        }
+    }
+}
+
 fn serve(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -95,7 +111,13 @@ fn serve(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
         headers.insert(name, value.into());
     }
     let mut body = Vec::new();
-    reader.by_ref().take(length).read_to_end(&mut body)?;
+    let is_chunked = headers.get("transfer-encoding").and_then(Value::as_str).is_some_and(|coding| coding == "chunked");
+    if is_chunked {
+        // A connection that is closed with unread bytes resets the client's.
+        read_chunks(&mut reader, &mut body)?;
+    } else {
+        reader.by_ref().take(length).read_to_end(&mut body)?;
+    }
     let body = String::from_utf8_lossy(&body).into_owned();
     let earlier = {
         let mut requests = shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
