@@ -269,7 +269,7 @@ pub struct ExtensionGrants {
 
 fn settings(environment: &Environment) -> Result<ExtensionSettings> {
     let path = environment.dirs.agent_dir.join("settings.json");
-    let text = match std::fs::read_to_string(&path) {
+    let text = match crate::settings::read_text(&path) {
         Ok(text) => text,
         Err(error) if is_missing(&error) => return Ok(ExtensionSettings::default()),
         Err(error) => return Err(UserError::failed(format!("{} cannot be read: {error}", path.display()))),
@@ -288,7 +288,7 @@ fn profile_of(settings: &ExtensionSettings) -> Result<PiProfile> {
 /// Reads the settings of compaction and retries over pi's defaults.
 pub fn agent_settings_of(environment: &Environment, provider: ProviderOptions) -> SessionSettings {
     let path = environment.dirs.agent_dir.join("settings.json");
-    let given = match std::fs::read_to_string(&path) {
+    let given = match crate::settings::read_text(&path) {
         // Errors of the file were reported when the policy was read.
         Ok(text) => serde_json::from_str::<serde_json::Map<String, Value>>(&text).unwrap_or_default(),
         Err(_) => serde_json::Map::new(),

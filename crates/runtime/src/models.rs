@@ -71,7 +71,7 @@ pub fn known(
     redactor: &Redactor,
 ) -> Result<KnownModels> {
     let path = environment.dirs.agent_dir.join("models.json");
-    let config = match std::fs::read_to_string(&path) {
+    let config = match crate::settings::read_text(&path) {
         Ok(text) => ModelsJson::parse(&text, &path.display().to_string()),
         Err(error) if is_missing(&error) => ModelsJson::default(),
         Err(error) => return Err(UserError::failed(format!("{} cannot be read: {error}", path.display()))),

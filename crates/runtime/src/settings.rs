@@ -3,7 +3,11 @@
 use crate::environment::Environment;
 use crate::trust::Trust;
 use serde_json::{Map, Value};
+use std::io;
 use std::path::{Component, Path, PathBuf};
+
+/// Maximum size of a file of settings in bytes.
+const LARGEST: u64 = 4 << 20;
 
 /// Merges the user's settings with those of a trusted folder. Errors of a file were reported when the policy was read.
 pub fn merged(environment: &Environment) -> Map<String, Value> {
@@ -47,6 +51,16 @@ fn of_project(environment: &Environment) -> Map<String, Value> {
 }
 
 fn read(path: &Path) -> Map<String, Value> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let text = read_text(path).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Reads a file of settings. A pipe or a device in its place is an error and not waited for.
+///
+/// # Errors
+///
+/// Returns the error of the system, or `InvalidData` for a file that is not text.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let bytes = pijs_durable::read_regular(path, LARGEST)?;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }

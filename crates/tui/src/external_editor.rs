@@ -47,7 +47,8 @@ impl UserCommands {
 /// Returns the editor command: the user's setting or environment variable, or pi's default. Settings of a project are ignored,
 /// because they could run a program.
 fn editor(environment: &Environment) -> String {
-    let settings = std::fs::read_to_string(environment.dirs.agent_dir.join("settings.json")).unwrap_or_default();
+    let settings =
+        pijs_runtime::settings::read_text(&environment.dirs.agent_dir.join("settings.json")).unwrap_or_default();
     let settings: Value = serde_json::from_str(&settings).unwrap_or_default();
     let set = settings["externalEditor"].as_str().filter(|command| !command.trim().is_empty());
     let set = set.or_else(|| environment.variable("VISUAL")).or_else(|| environment.variable("EDITOR"));

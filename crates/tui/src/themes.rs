@@ -36,7 +36,7 @@ impl UserCommands {
         let dirs = &self.environment.dirs;
         let project = self.is_trusted().then(|| dirs.cwd.join(".pi/settings.json"));
         let set = |file: PathBuf| {
-            let settings: Value = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;
+            let settings: Value = serde_json::from_str(&pijs_runtime::settings::read_text(&file).ok()?).ok()?;
             settings["theme"].as_str().map(str::to_owned)
         };
         let name = project.and_then(set).or_else(|| set(dirs.agent_dir.join("settings.json")));
