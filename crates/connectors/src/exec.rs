@@ -178,7 +178,7 @@ impl ExecConnector {
         let options = &self.inner.options;
         let refused = |error: HostcallError| io::Error::new(io::ErrorKind::PermissionDenied, error.message);
         let program = program::find("bash", cwd, options, permit).map_err(refused)?.ok_or(io::ErrorKind::NotFound)?;
-        let view = view::of(permit, "bash", &program, options);
+        let view = view::of(permit, "bash", &["-c", command], &program, options);
         let args = vec!["-c".to_owned(), command.to_owned()];
         reads::note(permit, "bash", &args, &[], cwd);
         let start = StartOptions {
@@ -244,7 +244,8 @@ impl ResolvedCall {
                 git::restrict(&call, &mut env)?;
                 view::check_arguments(&request.permit, &command, &args, &cwd)?;
                 reads::note(&request.permit, &command, &args, input, &cwd);
-                let view = view::of(&request.permit, &command, &program, options);
+                let words: Vec<&str> = args.iter().map(String::as_str).collect();
+                let view = view::of(&request.permit, &command, &words, &program, options);
                 Ok(StartOptions {
                     program,
                     view,

@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 #![warn(clippy::disallowed_methods)]
 
+mod credentials;
 mod file_tools;
 mod folder_readers;
 pub mod git_settings;
@@ -20,6 +21,7 @@ pub mod obeyed;
 mod plain_uses;
 pub mod variables;
 
+pub use credentials::{CredentialUse, GIT_OPTIONS_WITH_VALUE, changes_settings, credential_use};
 pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_line};
 pub use named_uses::{names_relative_file, stays_as_named};
 
@@ -221,20 +223,6 @@ pub fn leaves_work_tree(args: &[&str]) -> bool {
     args.split_first().is_some_and(|(command, rest)| LEAVE_WORK_TREE.contains(command) && is_plain(rest))
 }
 
-/// Tools of the tables that store credentials in the home, or start a program that does.
-const USE_CREDENTIALS: &[&str] = &["gh", "git", "gpg", "hg", "jj", "pi", "rsync", "scp", "sftp", "ssh", "svn", "tig"];
-
-/// Returns whether a program is known to need no keys or credentials in the home: a file tool, or a tool with running options
-/// that does not authenticate to a server. An unknown program may need them.
-pub fn needs_no_credentials(command: &str) -> bool {
-    let name = name_of(command).to_ascii_lowercase();
-    let is_tool = tool(&name).is_some()
-        && !USE_CREDENTIALS.contains(&name.as_str())
-        && !name.starts_with("ssh")
-        && !name.starts_with("gpg");
-    is_tool || is_file_tool(command)
-}
-
 /// Returns whether a program copies, moves, shows or changes files, and stores no files of its own in the home.
 pub fn is_file_tool(command: &str) -> bool {
     let file = command.rsplit(['/', '\\']).next().unwrap_or(command).to_ascii_lowercase();
@@ -253,6 +241,19 @@ pub fn names_other_folders(command: &str) -> bool {
 /// grants of extensions.
 pub fn is_used_in_full(command: &str) -> bool {
     kind_of(command) == Kind::Options && name_of(command) != "pi"
+}
+
+/// Maximum number of letters of a cluster of short options: `-qnF` has three.
+const MAX_CLUSTER: usize = 64;
+
+/// Returns all parts of an argument that may name a file: the files of [`files_of_argument`], the texts between and after
+/// separators, and the values attached to the letters of a cluster of short options.
+pub fn possible_files(arg: &str) -> impl Iterator<Item = &str> {
+    let is_separator = |c: char| "=:,;@<>|#\"'`(){}[]".contains(c);
+    let after = arg.match_indices(is_separator).map(|(at, mark)| &arg[at + mark.len()..]);
+    let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-')).unwrap_or_default();
+    let values = letters.char_indices().skip(1).take(MAX_CLUSTER).map(|(at, _)| &letters[at..]);
+    files_of_argument(arg).chain(arg.split(is_separator)).chain(after).chain(values).filter(|part| !part.is_empty())
 }
 
 /// Returns the files that an argument may name: the argument itself, the value of an option, the part after `@`, and a `file:`
@@ -289,7 +290,7 @@ fn is_relative_file(arg: &str) -> bool {
     parts.any(|part| part.contains('/') || part.trim_matches('.').contains('.'))
 }
 
-/// Returns whether a name refers to standard input: `-`, a device, a descriptor.
+/// Returns whether a name may refer to standard input: `-`, or any path below `/dev` or `/proc`.
 fn is_standard_input(arg: &str) -> bool {
     let parts: Vec<&str> = arg.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let is_system = |part: &&str| matches!(*part, "dev" | "proc");
@@ -351,12 +352,20 @@ mod tests {
     fn tools_for_files_need_no_credentials() {
         assert!(FILE_TOOLS.is_sorted());
         for command in ["cp", "/usr/bin/cat", "gcp", "base64", "sed", "tar", "curl", "zstd"] {
-            assert!(needs_no_credentials(command), "{command}");
+            assert_eq!(credential_use(command, &[]), CredentialUse::None, "{command}");
         }
         for command in ["git", "ssh", "pi", "gh", "aws", "rsync", "ssh-keygen"] {
-            assert!(!needs_no_credentials(command), "{command}");
+            assert_ne!(credential_use(command, &[]), CredentialUse::None, "{command}");
         }
         assert!(is_file_tool("tar") && !is_file_tool("curl") && !is_file_tool("git"));
+    }
+
+    #[test]
+    fn files_in_any_part_of_an_argument_are_possible() {
+        for arg in ["-qnF../a", "x:../a:ro", "--x=y=../a", "fileb:../a", "src=../a,dst=b", "-tF../a", "{../a}"] {
+            assert!(possible_files(arg).any(|part| part == "../a"), "{arg}");
+        }
+        assert_eq!(possible_files("plain text").collect::<Vec<_>>(), ["plain text", "plain text"]);
     }
 
     #[test]

@@ -29,6 +29,40 @@ const HARMLESS_OPTIONS: &[&str] = &[
     "--version",
 ];
 
+/// Interpreters that take commands, addresses of programs or users' names as operands.
+const RUN_OPERANDS: &[&str] = &[
+    "at",
+    "batch",
+    "ed",
+    "emacs",
+    "emacsclient",
+    "ex",
+    "expect",
+    "gdb",
+    "gvim",
+    "lldb",
+    "mail",
+    "mailx",
+    "mutt",
+    "mysql",
+    "nvim",
+    "osascript",
+    "psql",
+    "rview",
+    "rvim",
+    "screen",
+    "sg",
+    "socat",
+    "sqlite3",
+    "su",
+    "tmux",
+    "vi",
+    "view",
+    "vim",
+    "xterm",
+    "zellij",
+];
+
 /// Programs that pass the arguments after `--` to the script that the arguments before it name.
 const PASS_BEHIND_DASHES: &[&str] = &[
     "composer",
@@ -232,6 +266,7 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
     }
     let is_make = name.ends_with("make");
     let passes = PASS_BEHIND_DASHES.contains(&name.as_str());
+    let runs_operands = RUN_OPERANDS.contains(&name.as_str());
     let mut is_behind = leading.contains(&"--");
     has_command(&name, leading)
         && rest.iter().all(|arg| {
@@ -245,7 +280,7 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
             match arg.strip_prefix('-') {
                 // Make expands the name of a variable.
                 None | Some("") if is_make => !arg.contains(['=', '$']),
-                None | Some("") => !is_assignment(arg),
+                None | Some("") => !is_assignment(arg) && !runs_operands && !leads_out(arg),
                 Some(_) if is_make && is_count_or_quiet(arg) => true,
                 Some(_) => is_harmless_option(arg),
             }
@@ -288,6 +323,11 @@ fn covers_started(program: &str, args: &[&str], named: usize) -> bool {
         Kind::Options => is_plain(program, args, named) && !is_elsewhere(),
         Kind::Interpreter => stays_as_named(program, args, named) && !is_elsewhere(),
     }
+}
+
+/// Returns whether an argument may be a file outside of the working folder, or a command of an editor.
+fn leads_out(arg: &str) -> bool {
+    arg.starts_with(['/', '~', '+', '@']) || arg.split(['/', '\\']).any(|part| part == "..")
 }
 
 /// Returns whether an option controls output only.

@@ -376,7 +376,8 @@ fn has_a_scheme(operand: &str) -> bool {
     operand.contains(':')
 }
 
-/// Matches anything but a path. A path may have a drive letter.
+/// Matches operands of an interpreter that are not script files: `inspect`, `debug`, and anything with a colon, such as a URL.
+/// The colon of a drive letter does not count.
 fn is_no_file(operand: &str) -> bool {
     let rest =
         operand.get(2..).filter(|_| operand.as_bytes()[1] == b':' && operand.as_bytes()[0].is_ascii_alphabetic());
@@ -466,6 +467,11 @@ fn names_a_source(value: &str) -> bool {
     let value = value.trim_start();
     let is_scheme = |scheme: &&str| value.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     ["git:", "npm:", "script:", "ssh:"].iter().any(is_scheme) || value.contains("://")
+}
+
+/// Returns whether an operand is a path that may lead out of the working folder.
+fn leads_out(operand: &str) -> bool {
+    operand.starts_with(['/', '~']) || operand.split('/').any(|part| part == "..")
 }
 
 /// Matches a file inside `.git`, which git moves before it reports an error.

@@ -17,6 +17,8 @@
 use super::ExecOptions;
 use super::program::{self, Program};
 use super::view;
+use links::LinkSearch;
+use pijs_hostcall::places::Protection;
 use pijs_hostcall::{Reason, Request};
 use pijs_programs::{git_settings, name_of};
 use pijs_protocol::call::ProgramParams;
@@ -27,6 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 use survey::{Entry, Survey, global_options};
 
+mod links;
 mod survey;
 
 /// A command that fails with a reason. It contains no text of the repository, because a shell runs it.
@@ -180,7 +183,7 @@ pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> R
     // The arguments of another program are not git's.
     let words = if is_git { words } else { Vec::new() };
     let survey = Survey {
-        view: view::of(&request.permit, "git", &git, call.options),
+        view: view::of(&request.permit, "git", &["config", "--list"], &git, call.options),
         git,
         options: call.options,
         cwd: call.cwd,
@@ -189,8 +192,25 @@ pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> R
         env: settings.0.clone(),
         command: name_of(command),
     };
+    if guard!(ExecGitLinks) {
+        check_links(call, &survey)?;
+    }
     let listed = list_settings(&survey, &words)?;
     override_settings(&mut settings, &survey, &listed, is_pushing)
+}
+
+/// Refuses a repository with a link to a file that programs cannot read.
+fn check_links(call: &Call<'_>, survey: &Survey<'_>) -> Result<(), HostcallError> {
+    let permit = &call.request.permit;
+    let is_closed = |path: &Path| permit.places().protection(path, permit.package_root()) == Protection::All;
+    match links::search(call.cwd, &survey.globals, is_closed) {
+        LinkSearch::Nothing => Ok(()),
+        LinkSearch::Found(link) => {
+            let name = link.file_name().unwrap_or_default().to_string_lossy();
+            Err(survey.refusal(&format!("git in a repository whose file {} is a link to a key", name.escape_debug())))
+        }
+        LinkSearch::TooMany => Err(survey.refusal("git in a repository with too many files of its own")),
+    }
 }
 
 /// Lists the settings that a call of git reads. Fails for a repository whose settings cannot be known in advance.

@@ -14,7 +14,9 @@
 
 use pijs_hostcall::Permit;
 use pijs_hostcall::places::{may_hold_secrets, normal};
-use pijs_programs::{FolderReading, Kind, files_of_argument, folder_reading, folder_reading_of_line, kind_of, name_of};
+use pijs_programs::{
+    FolderReading, Kind, files_of_argument, folder_reading, folder_reading_of_line, kind_of, name_of, possible_files,
+};
 use pijs_protocol::guard;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -65,7 +67,7 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
     let decoded: Vec<String> =
         if is_folder_known { texts.iter().filter_map(|text| decoded(text, is_curl)).collect() } else { Vec::new() };
     let texts: Vec<&str> = texts.into_iter().chain(decoded.iter().map(String::as_str)).collect();
-    let parts = texts.iter().flat_map(|text| files_of_argument(text).chain(text.split(is_between_names)));
+    let parts = texts.iter().flat_map(|text| possible_files(text).chain(text.split(is_between_names)));
     let listed = lists.iter().flat_map(|list| list.split(['\n', '\0']).chain(list.split(is_between_names)));
     let named = parts.chain(line.iter().copied()).chain(listed).filter(|word| !word.is_empty());
     let named: BTreeSet<&str> = named.take(MAX_WORDS).collect();

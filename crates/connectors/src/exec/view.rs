@@ -12,24 +12,51 @@ use pijs_durable::without_links;
 use pijs_hostcall::places::{ProgramView, Protection, normal};
 use pijs_hostcall::{Access, Permit, Reason};
 use pijs_programs::{
-    Kind, files_of_argument, is_file_tool, kind_of, name_of, names_other_folders, needs_no_credentials,
+    CredentialUse, Kind, changes_settings, credential_use, files_of_argument, is_file_tool, kind_of, name_of,
+    names_other_folders, possible_files,
 };
 use pijs_protocol::{HostcallError, guard};
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Returns the files that a program cannot access.
-pub(super) fn of(permit: &Permit, command: &str, program: &Program, options: &ExecOptions) -> ProgramView {
+/// Returns the files that a program with these arguments cannot access.
+pub(super) fn of(
+    permit: &Permit,
+    command: &str,
+    args: &[&str],
+    program: &Program,
+    options: &ExecOptions,
+) -> ProgramView {
     if is_pi(program, options) || !guard!(ExecView) {
         return ProgramView::default();
     }
     let (places, file) = (permit.places(), program.file.to_string_lossy());
     let mut view = places.program_view();
-    if needs_no_credentials(command) || needs_no_credentials(&file) {
+    if guard!(ExecTerminals) {
+        let devices = std::fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.path());
+        view.closed.extend(devices.filter(|path| is_terminal(path)));
+    }
+    let is_every_use = permit.covers_every_use(command, args);
+    let names = [command, &file];
+    let used = names.map(|name| credential_use(name, args));
+    let needs_none = used.contains(&CredentialUse::None) || names.into_iter().any(is_file_tool);
+    let needed = used.into_iter().find_map(|used| match used {
+        CredentialUse::Only(entries) if !is_every_use && guard!(ExecToolCredentials) => Some(entries),
+        _ => None,
+    });
+    if needs_none {
         view.closed.extend(places.credentials());
+    } else if let Some(entries) = needed {
+        let open = entries.iter().map(|entry| places.home.join(entry)).flat_map(|path| [without_links(&path), path]);
+        let open: Vec<PathBuf> = open.collect();
+        view.closed.extend(places.credentials().filter(|path| !open.iter().any(|open| path.starts_with(open))));
+    }
+    let is_tool = names.into_iter().any(|name| kind_of(name) == Kind::Options) && guard!(ExecToolSettings);
+    if needs_none || (is_tool && !is_every_use && !changes_settings(command, args)) {
         view.unwritten.extend(places.runs_in_home());
     }
-    if is_file_tool(command) || is_file_tool(&file) {
+    if names.into_iter().any(is_file_tool) || (needs_none && guard!(ExecToolSettings)) {
         // Such a tool cannot create entries directly in the home folder, so the list of present entries is complete.
         let entries = std::fs::read_dir(&places.home).into_iter().flatten().flatten().map(|entry| entry.path());
         view.unwritten.extend(entries.filter(|entry| places.is_settings_of_home(entry)));
@@ -61,8 +88,10 @@ pub(super) fn check_arguments(
     cwd: &Path,
 ) -> Result<(), HostcallError> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let runs_anything = kind_of(command) == Kind::Interpreter || permit.covers_every_use(command, &words);
-    if runs_anything || permit.means_program(command, &words) {
+    // A grant that names a command of an interpreter does not cover the files of further arguments.
+    let runs_anything = kind_of(command) == Kind::Interpreter
+        && (permit.names_program_alone(command, &words) || !guard!(ExecInterpreterFiles));
+    if runs_anything || permit.covers_every_use(command, &words) || permit.means_program(command, &words) {
         return Ok(());
     }
     let is_agent = name_of(command) == "pi";
@@ -70,17 +99,25 @@ pub(super) fn check_arguments(
         command_takes_identity(command) && (words[at].starts_with("-i") || (at > 0 && words[at - 1] == "-i"))
     };
     let named = words.iter().enumerate().filter(|(at, _)| !is_identity(*at));
-    for file in named.flat_map(|(_, arg)| files_of_argument(arg)) {
-        // Without a shell, the program itself may expand `~`, as `pi` does.
-        let (base, file) = file.strip_prefix("~/").map_or((cwd, file), |rest| (&*permit.places().home, rest));
-        let path = normal(base, Path::new(file));
-        // The kernel provides the files of `/dev`, `/proc` and `/sys`; they are never refused here.
-        let is_refused = [path.clone(), without_links(&path)].iter().any(|path| {
-            let is_closed = is_closed(permit, path) && !(is_agent && is_own_session(permit, path));
-            (is_closed && guard!(ExecArguments)) || is_above_credentials(permit, command, path)
-        });
-        if is_refused {
-            return Err(refusal(command, file));
+    for (_, arg) in named {
+        for file in files_of_argument(arg) {
+            let file = NamedFile::new(permit, cwd, file);
+            let is_refused = file.leads_through_process()
+                || file.paths().iter().any(|path| {
+                    let is_closed = is_closed(permit, path) && !(is_agent && is_own_session(permit, path));
+                    (is_closed && guard!(ExecArguments)) || is_above_credentials(permit, command, &words, path)
+                });
+            if is_refused {
+                return Err(refusal(command, file.name));
+            }
+        }
+        // Any other part of the argument may be a file in the program's own syntax, or a word of a text.
+        for file in possible_files(arg).map(|part| NamedFile::new(permit, cwd, part)) {
+            let is_closed = |path: &PathBuf| is_closed(permit, path) && !(is_agent && is_own_session(permit, path));
+            let is_refused = |file: &NamedFile<'_>| file.leads_through_process() || file.paths().iter().any(is_closed);
+            if file.looks_like_path() && is_refused(&file) && guard!(ExecPartsOfArguments) {
+                return Err(refusal(command, file.name));
+            }
         }
     }
     if is_agent && guard!(ExecAgentFiles) {
@@ -94,7 +131,8 @@ pub(super) fn check_arguments(
 /// content. An extension's package is the folder around its file, so that folder must be readable as well.
 fn check_files_of_agent(permit: &Permit, command: &str, words: &[&str], cwd: &Path) -> Result<(), HostcallError> {
     const FILES: &[&str] = &["--append-system-prompt", "--prompt-template", "--skill", "--system-prompt"];
-    let is_file_option = |option: &str| FILES.contains(&option) || names_extension(option);
+    const WRITTEN: &[&str] = &["--export", "--log-json", "--session", "--session-dir", "--tape"];
+    let is_file_option = |option: &str| FILES.contains(&option) || WRITTEN.contains(&option) || names_extension(option);
     let value = |at: usize| {
         let joined = words[at].split_once('=').filter(|(option, _)| option.starts_with("--") && is_file_option(option));
         // Letters after `-e` in the same argument are its value.
@@ -107,18 +145,112 @@ fn check_files_of_agent(permit: &Permit, command: &str, words: &[&str], cwd: &Pa
     for (at, word) in words.iter().enumerate() {
         let attached = word.strip_prefix('@').map(|file| ("", file));
         let Some((option, file)) = value(at).or(attached) else { continue };
-        let (base, rest) = file.strip_prefix("~/").map_or((cwd, file), |rest| (&*permit.places().home, rest));
-        let path = normal(base, Path::new(rest));
-        let real = without_links(&path);
+        let named = NamedFile::new(permit, cwd, file);
         let is_read = |path: &Path| permit.path(Access::Read, path).is_ok();
-        let is_around_read = || !names_extension(option) || real.is_dir() || real.parent().is_some_and(is_read);
-        if path.symlink_metadata().is_ok() && !(is_read(&path) && is_read(&real) && is_around_read()) {
+        let is_around_read =
+            |real: &PathBuf| !names_extension(option) || real.is_dir() || real.parent().is_some_and(is_read);
+        let paths = named.paths();
+        if WRITTEN.contains(&option) {
+            // An id of a session is a name without a protection.
+            let is_protected =
+                |path: &Path| permit.places().protection(path, permit.package_root()) != Protection::None;
+            let is_new = paths.iter().all(|path| path.symlink_metadata().is_err());
+            let access = if is_new { Access::Make } else { Access::Write };
+            let is_refused = |path: &PathBuf| is_protected(path) && permit.path(access, path).is_err();
+            if named.leads_through_process() || (paths.iter().any(is_refused) && guard!(ExecAgentWrites)) {
+                return Err(refusal(command, file));
+            }
+            continue;
+        }
+        let exists = paths.iter().any(|path| path.symlink_metadata().is_ok());
+        let is_covered = || {
+            paths.iter().all(|path| is_read(path))
+                && paths[1..].iter().all(is_around_read)
+                && links_below(&paths[1]).is_some_and(|targets| targets.iter().all(|target| is_read(target)))
+        };
+        if named.leads_through_process() || (exists && !is_covered()) {
             return Err(Reason::Scope
                 .refusal("read", "exec", &format!("{command} {option} '{file}'"))
                 .with("hint", format!("grant read for it, and for the folder of an extension, or exec:{command} *")));
         }
     }
     Ok(())
+}
+
+/// A part of an argument that may be the name of a file.
+struct NamedFile<'a> {
+    /// The name, without a leading `~/`.
+    name: &'a str,
+    /// Folder that the name is relative to.
+    base: &'a Path,
+}
+
+impl<'a> NamedFile<'a> {
+    /// Without a shell, the program itself may expand `~`, as `pi` does.
+    fn new(permit: &'a Permit, cwd: &'a Path, name: &'a str) -> Self {
+        match name.strip_prefix("~/") {
+            Some(name) => Self { name, base: &permit.places().home },
+            None => Self { name, base: cwd },
+        }
+    }
+
+    /// Returns the paths of the file: by its name, with links resolved, and as the kernel resolves it, which follows a link before
+    /// the `..` after it.
+    fn paths(&self) -> Vec<PathBuf> {
+        let path = normal(self.base, Path::new(self.name));
+        let mut paths = vec![path.clone(), without_links(&path)];
+        let named = self.base.join(self.name);
+        let parent = || Some(named.parent()?.canonicalize().ok()?.join(named.file_name()?));
+        if guard!(ExecResolvedArguments) {
+            paths.extend(named.canonicalize().ok().or_else(parent));
+        }
+        paths
+    }
+
+    /// Returns whether the path leads through a folder or an open file of a process, such as `/proc/self/cwd/x` or `/dev/fd/3/x`,
+    /// which only that process can resolve.
+    fn leads_through_process(&self) -> bool {
+        let named = self.base.join(self.name);
+        let mut parts = named.components();
+        let mut before = PathBuf::new();
+        while let Some(part) = parts.next() {
+            before.push(part);
+            let path = normal(Path::new("/"), &before);
+            let is_folder = path.starts_with("/proc") && (path.ends_with("cwd") || path.ends_with("root"));
+            let is_open_file = ["/dev", "/proc"].iter().any(|system| path.starts_with(system))
+                && path.parent().is_some_and(|folder| folder.ends_with("fd"));
+            if is_folder || (is_open_file && !parts.as_path().as_os_str().is_empty()) {
+                return guard!(ExecResolvedArguments);
+            }
+        }
+        false
+    }
+
+    /// Returns whether the name has the form of a path, or is that of an existing file.
+    fn looks_like_path(&self) -> bool {
+        let is_path = self.name.contains('/') || self.name.starts_with('.');
+        is_path || self.base.join(self.name).symlink_metadata().is_ok()
+    }
+}
+
+/// Returns the targets of the links in a folder of texts for an agent; `None` if the folder has too many entries. A file has none.
+fn links_below(folder: &Path) -> Option<Vec<PathBuf>> {
+    const MAX_ENTRIES: usize = 5000;
+    let (mut targets, mut open, mut entries) = (Vec::new(), vec![folder.to_owned()], 0);
+    while let Some(folder) = open.pop().filter(|_| guard!(ExecAgentLinks)) {
+        for entry in folder.read_dir().into_iter().flatten().flatten() {
+            entries += 1;
+            if entries > MAX_ENTRIES {
+                return None;
+            }
+            match entry.file_type() {
+                Ok(kind) if kind.is_symlink() => targets.extend(entry.path().canonicalize()),
+                Ok(kind) if kind.is_dir() => open.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    Some(targets)
 }
 
 /// Returns whether an option of `pi` takes an extension as its value: `--extension`, `-e`, or short options that end in `e`.
@@ -134,14 +266,25 @@ fn refusal(command: &str, file: &str) -> HostcallError {
 }
 
 fn is_closed(permit: &Permit, path: &Path) -> bool {
+    if is_terminal(path) && guard!(ExecTerminals) {
+        return true;
+    }
     let is_system = ["/dev", "/proc", "/sys"].iter().any(|folder| path.starts_with(folder));
     !is_system && permit.places().protection(path, permit.package_root()) == Protection::All
 }
 
+/// Returns whether a path is a terminal or an input device, or below one: a program that opens it draws questions of its own, and
+/// reads what the user types. `/dev/tty` is the program's own terminal, and it has none.
+fn is_terminal(path: &Path) -> bool {
+    const DEVICES: [&str; 7] = ["console", "hidraw", "input", "pts", "tty", "uinput", "vcs"];
+    let device = path.strip_prefix("/dev").ok().and_then(|device| device.iter().next()).and_then(OsStr::to_str);
+    device.is_some_and(|device| device != "tty" && DEVICES.iter().any(|known| device.starts_with(known)))
+}
+
 /// Returns whether credentials exist below a folder that the program could access.
-fn is_above_credentials(permit: &Permit, command: &str, path: &Path) -> bool {
+fn is_above_credentials(permit: &Permit, command: &str, args: &[&str], path: &Path) -> bool {
     let is_above = |kept: PathBuf| kept != *path && kept.starts_with(path) && kept.symlink_metadata().is_ok();
-    !needs_no_credentials(command)
+    credential_use(command, args) != CredentialUse::None
         && !names_other_folders(command)
         && permit.places().credentials().any(is_above)
         && guard!(ExecFolderAbove)

@@ -227,6 +227,13 @@ impl Permit {
             || self.once.iter().any(covers)
     }
 
+    /// Returns whether a grant covers a call by the name of the program alone, which for an interpreter means every use.
+    pub fn names_program_alone(&self, command: &str, args: &[&str]) -> bool {
+        let names =
+            |grant: &GateGrant| grant.capability.as_str() == "exec" && grant.scope.names_program_alone(command, args);
+        self.authority.grants.iter().chain(&self.authority.defaults).chain(&self.once).any(names)
+    }
+
     /// Returns whether a program may run in its resolved working folder.
     pub fn runs_in(&self, command: &Command<'_>) -> bool {
         let given = self.case().without_own_index(command.program, command.args, command.given);

@@ -191,6 +191,12 @@ impl CompiledScope {
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(means))
     }
 
+    /// Returns whether the scope covers a call by the name of the program alone.
+    pub(crate) fn names_program_alone(&self, command: &str, args: &[&str]) -> bool {
+        let names = |pattern: &CommandPattern| pattern.leading.is_empty() && pattern.covers(command, args);
+        self.commands.as_ref().is_none_or(|commands| commands.iter().any(names))
+    }
+
     /// Returns whether the scope names a program by its full path, which a program in a writable folder requires. A relative path
     /// is relative to the required working folder, or to `project`.
     pub fn names_program(&self, program: &Path, project: &Path) -> bool {

@@ -2,10 +2,11 @@
 //!
 //! Commands that write files at paths of their arguments or input (`apply`, `clone`, `worktree add`, `mv`) are not plain under
 //! the bare name, because another program may run these files. The following are not plain either: `--no-index`, which reads any
-//! file; continuing an interrupted operation (`--continue`, `--skip`), whose state in the repository is a list of commands; and
-//! `--recurse-submodules`, because a submodule has its own settings.
+//! file; `diff` of a path outside of the folder, for which git assumes that option; continuing an interrupted operation
+//! (`--continue`, `--skip`), whose state in the repository is a list of commands; and `--recurse-submodules`, because a submodule
+//! has its own settings.
 
-use super::{PlainTool, PlainUse, Syntax, named, names_a_helper, names_git_folder, plain, tool};
+use super::{PlainTool, PlainUse, Syntax, leads_out, named, names_a_helper, names_git_folder, plain, tool};
 
 pub(super) const GIT: PlainTool = tool(&["git"], Syntax::Letters, USES)
     .with_front("--no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", FRONT_WITH_VALUE);
@@ -139,7 +140,7 @@ const USES: &[PlainUse] = &[
         &["--all --tags --contains --abbrev --candidates --exact-match --debug --long --match --exclude --always \
            --first-parent --dirty --broken"],
     ),
-    plain("diff", &[DIFF, "--cached --staged --base --ours --theirs"]),
+    plain("diff", &[DIFF, "--cached --staged --base --ours --theirs"]).without(leads_out),
     plain("diff-files", &[DIFF, "-q"]),
     plain("diff-index", &[DIFF, "--cached"]),
     plain("diff-tree", &[DIFF, "-r -v -q --root --stdin --pretty --format --no-commit-id --always"]),

@@ -139,6 +139,10 @@ super::guards! {
     EventsUpdateBacklog = "events.update-backlog",
     /// Refuses files for an agent that the extension which starts it cannot read.
     ExecAgentFiles = "exec.agent-files",
+    /// Refuses a folder of texts for a started `pi` whose links lead to files that the extension cannot read.
+    ExecAgentLinks = "exec.agent-links",
+    /// Refuses a protected file that a started `pi` would write: a session, a tape, a log.
+    ExecAgentWrites = "exec.agent-writes",
     /// Counts files with secrets that program arguments name as read.
     ExecArgumentReads = "exec.argument-reads",
     /// Refuses program arguments that name protected files.
@@ -185,6 +189,8 @@ super::guards! {
     ExecIndex = "exec.index",
     /// Matches a remembered command by its standard input as well.
     ExecInput = "exec.input",
+    /// Refuses protected files among further arguments of a named command of an interpreter.
+    ExecInterpreterFiles = "exec.interpreter-files",
     /// Kills a program that ignores the request to end.
     ExecKill = "exec.kill",
     /// Signals only processes that the extension's own programs started.
@@ -215,6 +221,8 @@ super::guards! {
     ExecResolvedArguments = "exec.resolved-arguments",
     /// Starts a program in a separate session, without inherited files.
     ExecSession = "exec.session",
+    /// Closes terminals and input devices to programs of extensions.
+    ExecTerminals = "exec.terminals",
     /// Closes keys and credentials that a use of a known tool does not need.
     ExecToolCredentials = "exec.tool-credentials",
     /// Prevents known tools from writing start files and settings in the home.
@@ -491,12 +499,22 @@ super::guards! {
     PlacesDataOwner = "places.data-owner",
     /// Prevents an extension's location of sessions from displacing one of the user's.
     PlacesForgetAgents = "places.forget-agents",
+    /// Closes the user's keys to programs of an extension that is inspected in a throwaway home.
+    PlacesInspectedBy = "places.inspected-by",
     /// Protects targets of links in the folders of skills, prompts and rules.
     PlacesLinkedEntries = "places.linked-entries",
+    /// Protects targets of links of the project that have the name of a file which tools or prompts obey.
+    PlacesLinkedProjectFiles = "places.linked-project-files",
     /// Protects code that was loaded from a local folder.
     PlacesLoadedCode = "places.loaded-code",
+    /// Protects code that programs of the settings find through variables, as a folder, or as an editor.
+    PlacesNamedPrograms = "places.named-programs",
+    /// Protects skills, prompt templates and plugins that options and variables name.
+    PlacesNamedTexts = "places.named-texts",
     /// Protects PiJS's own state that links lead to.
     PlacesOwnState = "places.own-state",
+    /// Protects the folders in which the user's shell finds programs.
+    PlacesSearchPath = "places.search-path",
     /// Protects session folders in every location.
     PlacesSessions = "places.sessions",
     /// Refuses to start with a policy that cannot be parsed.

@@ -10,6 +10,7 @@ use super::super::program::Program;
 use super::Settings;
 use pijs_hostcall::Reason;
 use pijs_hostcall::places::ProgramView;
+use pijs_programs::GIT_OPTIONS_WITH_VALUE;
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -39,10 +40,6 @@ const MAX_OF_GIT_FILE: u64 = 1 << 20;
 
 /// Git's exit code for an unknown option.
 const UNKNOWN_OPTION: i32 = 129;
-
-/// Options of git before its command that take the next argument as their value.
-const OPTIONS_WITH_VALUE: &[&str] =
-    &["-C", "-c", "--attr-source", "--config-env", "--git-dir", "--namespace", "--super-prefix", "--work-tree"];
 
 /// Option with which git itself opens a nested repository to look for changes.
 const INNER: &[&str] = &["--git-dir=.git"];
@@ -359,7 +356,7 @@ impl Survey<'_> {
 }
 
 /// Returns the git folder of the repository at `top`, following a `.git` file.
-fn git_folder(top: &Path) -> PathBuf {
+pub(super) fn git_folder(top: &Path) -> PathBuf {
     let git = top.join(".git");
     let is_file = git.metadata().is_ok_and(|found| found.is_file());
     let mut text = Vec::new();
@@ -375,11 +372,11 @@ fn without_line_ends(text: &[u8]) -> &[u8] {
 }
 
 /// Returns the folder that git changes to (`-C`) before it looks for a repository.
-fn changed_folder(cwd: &Path, globals: &[&str]) -> PathBuf {
+pub(super) fn changed_folder(cwd: &Path, globals: &[&str]) -> PathBuf {
     let mut folder = cwd.to_owned();
     let mut options = globals.iter();
     while let Some(option) = options.next() {
-        let value = OPTIONS_WITH_VALUE.contains(option).then(|| options.next()).flatten();
+        let value = GIT_OPTIONS_WITH_VALUE.contains(option).then(|| options.next()).flatten();
         if let ("-C", Some(path)) = (*option, value) {
             folder.push(path);
         }
@@ -418,7 +415,7 @@ pub(super) fn global_options<'a>(args: &[&'a str]) -> Vec<&'a str> {
     let mut words = args.iter();
     while let Some(word) = words.next().filter(|word| word.starts_with('-')) {
         options.push(*word);
-        if OPTIONS_WITH_VALUE.contains(word) {
+        if GIT_OPTIONS_WITH_VALUE.contains(word) {
             options.extend(words.next());
         }
     }
