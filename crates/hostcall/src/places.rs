@@ -113,6 +113,11 @@ impl Places {
             || path == Path::new(OWN_SCRIPT)
     }
 
+    /// Returns whether tools or prompts obey a file or folder of this name in any folder.
+    pub fn is_obeyed(name: &OsStr) -> bool {
+        anywhere(&[name]) != Protection::None
+    }
+
     /// Lists the protected names in a home, to resolve links among them.
     pub fn protected_in_home() -> impl Iterator<Item = (&'static str, Protection)> {
         HOME.iter().copied()

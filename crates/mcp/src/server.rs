@@ -417,7 +417,7 @@ impl Server {
                     env.entry(SAFE_PATH.to_owned()).or_insert_with(|| "1".to_owned());
                 }
                 let cwd = cwd.as_deref().or(away);
-                self.check_program(command, args, cwd).await?;
+                self.check_program(command, args, &env, cwd).await?;
                 let start = stdio::Start { command, args, env, cwd };
                 let (transport, program): (_, Program) =
                     stdio::start(&self.calls, start, &why).await.map_err(|error| error.message)?;
@@ -493,7 +493,9 @@ impl Server {
 
     pub(crate) async fn begin_sign_in(&self, redirect: &str, random: &dyn Randomness) -> Result<PendingSignIn, String> {
         let Reach::Http { url, .. } = &self.config.reach else {
-            return Err("it is a program; give it what it needs with `env` in its entry".to_owned());
+            return Err(
+                "it is a local program, which has no sign-in; pass its credentials with `env` in its entry".to_owned()
+            );
         };
         let key = self.config.sign_in_key();
         let key = key.ok_or("its entry has an `Authorization` header; remove it to sign in")?;

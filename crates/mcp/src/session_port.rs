@@ -3,6 +3,7 @@
 use crate::oauth::SignIn;
 use crate::pins::{Pins, ToolDigests};
 use pijs_hostcall::Caller;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A program start, for which the session determines the program's files.
@@ -12,6 +13,8 @@ pub struct ProgramStart {
     pub command: String,
     /// Arguments of the program.
     pub args: Vec<String>,
+    /// Environment variables of the program.
+    pub env: BTreeMap<String, String>,
     /// Working folder; if absent, the session's folder.
     pub cwd: Option<String>,
     /// Folder of the package that registers the server. Files in it are not pinned here, because the package's grants are bound

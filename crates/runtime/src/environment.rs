@@ -32,6 +32,8 @@ pub struct Environment {
     pub session_dir: Option<String>,
     /// Session that the command line names: a file, or an id.
     pub session: Option<String>,
+    /// Folders of the user who inspects an extension in a throwaway project and home. Programs cannot access their keys.
+    pub inspected_by: Option<Dirs>,
     /// File that this session is recorded to; protected from extensions.
     pub tape: Option<PathBuf>,
     /// File that this run is logged to; protected from extensions.
@@ -97,6 +99,7 @@ impl Environment {
             session: None,
             tape: None,
             log: None,
+            inspected_by: None,
             notices: Notices::to_stderr(),
         })
     }
@@ -119,7 +122,7 @@ impl Environment {
     /// project's own file is not read.
     pub fn npm_config(&self, registry: Option<&str>) -> Result<NpmConfig> {
         let path = self.variable("NPM_CONFIG_USERCONFIG").map_or_else(|| self.dirs.home.join(".npmrc"), PathBuf::from);
-        let config = match std::fs::read_to_string(&path) {
+        let config = match crate::settings::read_text(&path) {
             Ok(text) => NpmConfig::parse(&text, &|name| self.variable(name).map(str::to_owned))?,
             Err(error) if is_missing(&error) => NpmConfig::default(),
             Err(error) => return Err(UserError::failed(format!("{} cannot be read: {error}", path.display()))),

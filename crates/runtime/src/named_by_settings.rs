@@ -5,13 +5,17 @@ use crate::config::SessionConfig;
 use crate::environment::Environment;
 use crate::mcp_config::{self, files_of};
 use crate::settings;
+use pijs_protocol::guard;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Settings whose entries are files or folders of texts for the model.
 const TEXTS: [&str; 3] = ["skills", "prompts", "rules"];
 /// Settings that name a program.
-const PROGRAMS: [&str; 2] = ["shellPath", "npmCommand"];
+const PROGRAMS: [&str; 3] = ["externalEditor", "npmCommand", "shellPath"];
+/// Variables with the command of the user's editor.
+const EDITORS: [&str; 2] = ["EDITOR", "VISUAL"];
 /// Maximum size of a file that is searched for commands.
 const LARGEST: u64 = 4 << 20;
 
@@ -26,7 +30,7 @@ pub(crate) fn paths(environment: &Environment, config: &SessionConfig) -> Vec<Pa
         for value in PROGRAMS.iter().filter_map(|key| said.get(*key)) {
             let words: Vec<String> = match value {
                 Value::Array(words) => words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect(),
-                value => value.as_str().map(str::to_owned).into_iter().collect(),
+                value => words_of(value.as_str().unwrap_or_default()),
             };
             found.extend(files_of_command(environment, &words));
         }
@@ -37,15 +41,29 @@ pub(crate) fn paths(environment: &Environment, config: &SessionConfig) -> Vec<Pa
         let mut commands = Vec::new();
         collect(&serde_json::from_slice(&text).unwrap_or_default(), &mut commands);
         for line in commands {
-            let words: Vec<String> =
-                line.split_whitespace().map(|word| word.trim_matches(['"', '\'']).to_owned()).collect();
-            found.extend(files_of_command(environment, &words));
+            found.extend(files_of_command(environment, &words_of(&line)));
         }
     }
+    for editor in EDITORS.iter().filter_map(|name| environment.variable(name)).filter(|_| guard!(PlacesNamedPrograms)) {
+        found.extend(files_of_command(environment, &words_of(editor)));
+    }
+    // A shell finds programs there. The project's own folders are excluded: a program finds them only if the user names them.
+    let searched = environment.variable("PATH").unwrap_or_default().split(':').map(Path::new);
+    let is_elsewhere = |folder: &&Path| folder.is_absolute() && !folder.starts_with(&environment.dirs.cwd);
+    found.extend(searched.filter(is_elsewhere).filter(|_| guard!(PlacesSearchPath)).map(Path::to_owned));
     // A later run with the same options reads them again.
     let texts = config.append_system_prompt.iter().chain(&config.system_prompt);
     found.extend(texts.map(|text| environment.path(text)).filter(|file| file.is_file()));
+    let named = config.resources.skills.iter().chain(&config.resources.prompts);
+    let plugins = environment.variables.iter().filter(|(name, _)| name.starts_with("RUMMY_PLUGIN_"));
+    let named = named.chain(plugins.map(|(_, path)| path)).filter(|name| !name.is_empty() && guard!(PlacesNamedTexts));
+    found.extend(named.map(|name| environment.path(name)).filter(|path| path.exists()));
     found.iter().map(|path| pijs_durable::without_links(path)).collect()
+}
+
+/// Returns the words of a command line, without quotation marks around them.
+fn words_of(line: &str) -> Vec<String> {
+    line.split_whitespace().map(|word| word.trim_matches(['"', '\'']).to_owned()).collect()
 }
 
 /// Returns the file or folder of an entry: the part before a pattern. An entry that excludes files names none.
@@ -73,7 +91,8 @@ fn files_of_command(environment: &Environment, words: &[String]) -> Vec<PathBuf>
     });
     let words: Vec<String> = expanded.collect();
     let Some((command, args)) = words.split_first() else { return Vec::new() };
-    [&dirs.cwd, &dirs.home].into_iter().flat_map(|folder| files_of(folder, command, args)).collect()
+    let none = BTreeMap::new();
+    [&dirs.cwd, &dirs.home].into_iter().flat_map(|folder| files_of(folder, command, args, &none)).collect()
 }
 
 /// Collects the shell command lines (`!command`) in a file of keys or models.

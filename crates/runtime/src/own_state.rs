@@ -12,11 +12,18 @@ use crate::open_session;
 use pijs_durable::{Disk, read_regular};
 use pijs_extc::Cache;
 use pijs_hostcall::places::{OwnState, Places, Protection, normal};
+use pijs_protocol::guard;
 use pijs_session_store::{SessionLocation, SessionRecords};
 use std::path::{Path, PathBuf};
 
 /// Maximum size in bytes of a file that names a repository.
 const LONGEST_NAME: u64 = 8 << 10;
+
+/// Maximum number of entries that are checked for links: in the project's folder, and in all of a skill, prompt or rule folder.
+const MAX_LINKED_ENTRIES: usize = 5000;
+
+/// Maximum depth of folders in a folder of skills that are searched for links.
+const MAX_SKILL_DEPTH: usize = 4;
 
 /// Entries of the folder of ledgers, each of which may be a link.
 const IN_LOGS: [&str; 3] = ["logs", "logs/extensions", "logs/ledger.key"];
@@ -49,6 +56,17 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
             Protection::None => {}
         }
     }
+    if let Some(user) = environment.inspected_by.as_ref().filter(|_| guard!(PlacesInspectedBy)) {
+        let places = Places::new(&user.cwd, &user.home, &user.agent_dir, &environment.temp);
+        let view = places.program_view();
+        for path in view.closed.into_iter().chain(places.credentials()) {
+            own.add(|own| &mut own.closed_to_programs, &path);
+        }
+        for path in view.unwritten.into_iter().chain(places.runs_in_home()) {
+            own.add(|own| &mut own.unwritten_by_programs, &path);
+        }
+    }
+    own.add_links_of_project(&environment.dirs.cwd);
     for repository in repositories(&environment.dirs.cwd) {
         own.add(|own| &mut own.unwritten, &repository);
     }
@@ -124,6 +142,34 @@ impl Collected {
         self.state.links.extend(links);
     }
 
+    /// Adds the targets of links that have the name of a file which tools or prompts obey, such as `Makefile` or `AGENTS.md`.
+    fn add_links_of_project(&mut self, project: &Path) {
+        for entry in project.read_dir().into_iter().flatten().flatten().take(MAX_LINKED_ENTRIES) {
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            if is_link && Places::is_obeyed(&entry.file_name()) && guard!(PlacesLinkedProjectFiles) {
+                self.add_linked(|own| &mut own.runs_later, &entry.path());
+            }
+        }
+    }
+
+    /// Adds the targets of links in a folder whose texts become part of prompts, at any depth that a skill has.
+    fn add_links_in(&mut self, folder: &Path) {
+        let mut open = vec![(folder.to_owned(), 0)];
+        let mut entries = 0;
+        while let Some((folder, depth)) = open.pop().filter(|_| guard!(PlacesLinkedEntries)) {
+            for entry in folder.read_dir().into_iter().flatten().flatten() {
+                entries += 1;
+                let kind = entry.file_type().ok().filter(|_| entries <= MAX_LINKED_ENTRIES);
+                if kind.is_some_and(|kind| kind.is_symlink()) {
+                    self.add_linked(|own| &mut own.runs_later, &entry.path());
+                    self.add_linked(|own| &mut own.unwritten_by_programs, &entry.path());
+                } else if kind.is_some_and(|kind| kind.is_dir()) && depth < MAX_SKILL_DEPTH {
+                    open.push((entry.path(), depth + 1));
+                }
+            }
+        }
+    }
+
     /// Adds the targets of links in a folder of pi.
     fn add_pi_folder(&mut self, folder: &Path) {
         let logs = IN_LOGS.iter().map(|name| (*name, Protection::All));
@@ -141,10 +187,14 @@ impl Collected {
                 (_, Protection::Write) => {
                     self.add_linked(|own| &mut own.unwritten, &path);
                     self.add_linked(|own| &mut own.unwritten_by_programs, &path);
+                    if name == "rummy" {
+                        self.add_links_in(&path);
+                    }
                 }
                 (_, Protection::RunsLater) => {
                     self.add_linked(|own| &mut own.runs_later, &path);
                     self.add_linked(|own| &mut own.unwritten_by_programs, &path);
+                    self.add_links_in(&path);
                 }
             }
         }

@@ -107,8 +107,10 @@ impl Supplier {
     async fn build(&self, unit: &Unit) -> Result<Arc<Verified>> {
         let packages: Vec<PinnedPackage> = unit.packages().map(pinned).collect();
         let folder = self.unpacked(&packages).await?;
-        let _slow =
-            SlowTask::begin(&self.environment.notices, format!("compiling {}, which pi supplies, once", unit.name()));
+        let _slow = SlowTask::begin(
+            &self.environment.notices,
+            format!("compiling {} for the first time (supplied by pi)", unit.name()),
+        );
         Ok(unit.compile(folder.path(), self.cache.as_ref())?)
     }
 
@@ -276,6 +278,7 @@ mod tests {
             session: None,
             tape: None,
             log: None,
+            inspected_by: None,
             notices: Notices::to_stderr(),
         }
     }

@@ -37,6 +37,7 @@ pub fn surroundings(environment: &Environment, base: &Path) -> Result<Environmen
         trusts: None,
         session_dir: None,
         session: None,
+        inspected_by: Some(environment.dirs.clone()),
         tape: None,
         log: None,
         notices: environment.notices.clone(),

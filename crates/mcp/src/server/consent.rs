@@ -11,7 +11,7 @@ use crate::session_port::ProgramStart;
 use pijs_hostcall::prompt::shown;
 use pijs_protocol::guard;
 use rmcp::model::{Prompt, Tool};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Server {
@@ -23,7 +23,13 @@ impl Server {
     }
 
     /// Requests consent for a program whose files have changed since its last use.
-    pub(super) async fn check_program(&self, command: &str, args: &[String], cwd: Option<&str>) -> Result<(), String> {
+    pub(super) async fn check_program(
+        &self,
+        command: &str,
+        args: &[String],
+        env: &BTreeMap<String, String>,
+        cwd: Option<&str>,
+    ) -> Result<(), String> {
         if !guard!(McpProgram) {
             return Ok(());
         }
@@ -33,6 +39,7 @@ impl Server {
         let start = ProgramStart {
             command: command.to_owned(),
             args: args.to_vec(),
+            env: env.clone(),
             cwd: cwd.map(str::to_owned),
             bound: self.calls.caller.profile.package_root.clone().filter(|_| is_package),
         };

@@ -30,9 +30,9 @@ impl ProgramFiles {
 
     /// Returns digests of the program and of the scripts among its arguments, with their stamps.
     pub(super) fn digests(&self, start: &ProgramStart, known: &ToolDigests) -> Result<ToolDigests, String> {
-        let ProgramStart { command, args, cwd, bound } = start;
+        let ProgramStart { command, args, env, cwd, bound } = start;
         let folder = cwd.as_ref().map_or_else(|| self.cwd.clone(), |cwd| self.cwd.join(cwd));
-        let mut files = files_of(&folder, command, args);
+        let mut files = files_of(&folder, command, args, env);
         if !command.contains('/') {
             files.extend(exec::locate(command, &folder, &self.variables, &[]));
         }
