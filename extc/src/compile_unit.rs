@@ -191,8 +191,7 @@ impl Unit {
         Ok(LinkInputs {
             files,
             chunks: format!("-/{}/[name].js", self.name()),
-            // Selected names of a large package: modules that they do not use are left out, whatever their side effects. Only
-            // whole modules keep side effects.
+            // Selected names of a large package: unused modules are left out, whatever their side effects.
             side_effects: if parts { SideEffects::Dropped } else { SideEffects::Kept },
         })
     }

@@ -10,8 +10,7 @@
 //! new Function(code);                             uses:    eval; finding: BD_EVAL at line 4
 //! ```
 //!
-//! The walk also collects the edits of [`rewrite`](crate::rewrite), so that each module is
-//! parsed once.
+//! The walk also collects the edits of [`rewrite`](crate::rewrite), so that each module is parsed once.
 
 mod accumulated;
 mod api;

@@ -412,8 +412,7 @@ impl Agent {
         ControlFlow::Continue(provided.cloned())
     }
 
-    /// Lets the model summarise the branch. Returns the text with the other members of its entry, or `Break` when the request was
-    /// cancelled in flight.
+    /// Lets the model summarise the branch. Returns the text with the other members of its entry, or `Break` if cancelled.
     async fn summary_of_abandoned(
         &self,
         branch: &mut AbandonedBranch,

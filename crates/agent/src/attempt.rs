@@ -303,8 +303,7 @@ impl Agent {
         Ok(Some(Outgoing { payload, headers }))
     }
 
-    /// Emits `context` with the conversation. The result begins with the system messages so far, unless handlers left it
-    /// unchanged.
+    /// Emits `context` with the conversation. A changed result begins with the system messages so far.
     async fn context(&self, messages: Vec<Message>) -> Vec<Message> {
         let said: Vec<Message> =
             messages.iter().filter(|message| transcript::system(message).is_none()).cloned().collect();
@@ -368,8 +367,7 @@ impl Agent {
         sent
     }
 
-    /// Emits `before_provider_headers`. Returns the changes, with `null` for removed headers. Handlers do not see headers with
-    /// keys.
+    /// Emits `before_provider_headers`. Returns the changes, `null` for removed headers. Headers with keys are not shown.
     pub(crate) async fn transform_headers(
         &self,
         headers: BTreeMap<String, String>,

@@ -80,8 +80,7 @@ impl Agent {
         self.end_message_of(BTreeSet::new(), message).await
     }
 
-    /// Emits `message_end` for a reply. A reply of an extension's provider that the user did not choose is attributed to the
-    /// extension.
+    /// Emits `message_end` for a reply. An extension is its author if the user did not choose the extension's provider.
     pub(crate) async fn end_reply(&self, reply: AssistantMessage) -> Result<(Message, Vec<String>), AgentError> {
         let author = self.answers_as(&reply.provider);
         self.end_message_of(author.into_iter().collect(), Message::Assistant(reply)).await
