@@ -340,7 +340,7 @@ impl SessionBuilder {
             model: ModelInputs { settings, quota, ready, resumed: left_model },
             ports: SessionPorts { ambient, tap, files },
             texts: ReplacedTexts { words: replaced.words, places: replaced.places },
-            outputs: SessionOutputs { ledger, recorder, reports, mcp, span },
+            outputs: SessionOutputs { ledger, recorder, reports, mcp, _span: span },
         })
     }
 }

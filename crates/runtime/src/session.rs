@@ -95,7 +95,7 @@ pub(crate) struct SessionOutputs {
     /// The servers of `mcp.json`, where there are any.
     pub(crate) mcp: Option<Rc<McpSession>>,
     /// Traces the session until it ends.
-    pub(crate) span: tracing::Span,
+    pub(crate) _span: tracing::Span,
 }
 
 impl SessionOutputs {

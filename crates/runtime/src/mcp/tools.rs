@@ -239,8 +239,8 @@ impl ToolSource for McpTools {
 
 /// Maximum number of characters of the section.
 const MAX_SECTION: usize = 4096;
-const MAX_SUMMARY: usize = 250;
 /// Maximum number of characters of one server's description in the section.
+const MAX_SUMMARY: usize = 250;
 
 /// Writes the section `mcp_servers` of the system prompt, as in pi 1.5: the servers whose tools can be searched for. It contains
 /// only descriptions from `mcp.json`, never text of a server.
