@@ -25,7 +25,7 @@ pub trait ReplayServices {
     /// Returns the engine that runs the realms.
     fn engine(&self) -> EngineBuild;
 
-    /// Returns the digest of this build's host modules, see [`code_digest`](crate::code_digest).
+    /// Returns the digest of this build's host modules, see [`code_digest`].
     fn host_modules(&self) -> String;
 
     /// Returns the modules that replace an extension's recorded modules; `None` keeps those of the tape.

@@ -268,7 +268,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits until nothing is running and nothing has been recorded for [`Scenario::quiet`].
+    /// Waits until nothing is running and nothing has been recorded for `quiet` of the scenario.
     pub(super) async fn settle(self: &Rc<Self>) {
         let (quiet, limit) = (self.scenario.quiet(), Instant::now() + self.scenario.limit());
         // A realm that is still computing or waiting for the host gets more time than an idle one.

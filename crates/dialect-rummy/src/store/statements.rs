@@ -315,7 +315,7 @@ impl Store {
     /// Runs a named statement for a plugin, as [`statement`](Self::statement) does for the host.
     ///
     /// Also fails for statements that are reserved for the host, and for a registration that would add writers to a scheme that
-    /// only the system writes. [`Conduct::Faithful`](crate::Conduct::Faithful) allows both.
+    /// only the system writes. [`Conduct::Faithful`] allows both.
     pub fn plugin_statement(&mut self, name: &str, op: &str, values: &Value) -> Result<Value, StoreError> {
         if self.options.conduct == Conduct::Strict {
             let reads = ["get_", "count_", "has_"].iter().any(|prefix| name.starts_with(prefix));
