@@ -255,6 +255,9 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
     if INTERPRETERS.binary_search(&name.as_str()).is_err() || leading.is_empty() || rest.is_empty() {
         return true;
     }
+    if RUN_OPERANDS.contains(&name.as_str()) {
+        return rest.iter().all(|arg| is_harmless_option(arg));
+    }
     match STARTERS.iter().find(|starter| starter.names.contains(&name.as_str())).map(|starter| starter.started(args)) {
         Some(Started::At(at)) => return at < named && covers_started(args[at], &args[at + 1..], named - at - 1),
         Some(Started::Unknown) => return false,
@@ -266,7 +269,6 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
     }
     let is_make = name.ends_with("make");
     let passes = PASS_BEHIND_DASHES.contains(&name.as_str());
-    let runs_operands = RUN_OPERANDS.contains(&name.as_str());
     let mut is_behind = leading.contains(&"--");
     has_command(&name, leading)
         && rest.iter().all(|arg| {
@@ -280,7 +282,7 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
             match arg.strip_prefix('-') {
                 // Make expands the name of a variable.
                 None | Some("") if is_make => !arg.contains(['=', '$']),
-                None | Some("") => !is_assignment(arg) && !runs_operands && !leads_out(arg),
+                None | Some("") => !is_assignment(arg) && !leads_out(arg),
                 Some(_) if is_make && is_count_or_quiet(arg) => true,
                 Some(_) => is_harmless_option(arg),
             }
