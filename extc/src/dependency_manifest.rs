@@ -384,6 +384,6 @@ mod tests {
         let error = record
             .store(&cache, (&package, None), &tree, &options, (&artifact, "sha256:00"))
             .expect_err("too many names were probed");
-        assert!(error.to_string().contains("looked for"), "{error}");
+        assert!(error.to_string().contains("were searched"), "{error}");
     }
 }

@@ -553,7 +553,7 @@ mod tests {
             said("http", "hosts", many(41)).ends_with("and 1 more - too long to show; the request is for any server")
         );
         let long = vec![format!("{}sh", " ".repeat(200))];
-        assert!(said("exec", "commands", long).ends_with("it counts as any program (can run anything)"));
+        assert!(said("exec", "commands", long).ends_with("the request is for any program (can run anything)"));
         let long = vec![format!("{}/../../../../etc", "x".repeat(200))];
         assert_eq!(
             said("write", "paths", long),

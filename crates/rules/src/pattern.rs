@@ -507,7 +507,7 @@ mod tests {
             ("(unclosed", "`)`"),
             ("a)", "`\\)`"),
             ("**", "backslash"),
-            ("x(?i)y", "at the start of the pattern"),
+            ("x(?i)y", "at the very start of a condition"),
             ("(?P<a>b)", "(?<name>"),
             ("[z-a]", "smaller to the larger"),
             ("(?i)[z-a]", "smaller to the larger"),

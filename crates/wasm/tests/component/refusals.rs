@@ -41,7 +41,7 @@ fn a_component_for_another_host() {
 #[test]
 fn a_core_module_that_cannot_be_linked() {
     let worldless = text::assemble("(module)");
-    refused(&worldless, RefusalKind::World, "does not say which world", "wit-bindgen");
+    refused(&worldless, RefusalKind::World, "without a description of its world", "wit-bindgen");
     let foreign = text::core_module(&text::module(r#"(import "env" "launch" (func))"#, ""));
     refused(&foreign, RefusalKind::Import, "`env` `launch`", "pi:extension only");
     let preview1 = text::core_module(&text::module(
