@@ -35,7 +35,6 @@ const RUN_OPERANDS: &[&str] = &[
     "batch",
     "ed",
     "emacs",
-    "emacsclient",
     "ex",
     "expect",
     "gdb",
@@ -53,7 +52,7 @@ const RUN_OPERANDS: &[&str] = &[
     "screen",
     "sg",
     "socat",
-    "sqlite3",
+    "sqlite",
     "su",
     "tmux",
     "vi",
@@ -448,6 +447,7 @@ mod tests {
 
     #[test]
     fn each_program_that_starts_others_is_listed_once() {
+        assert!(RUN_OPERANDS.iter().all(|name| INTERPRETERS.binary_search(name).is_ok()));
         let names: Vec<&str> = STARTERS.iter().flat_map(|starter| starter.names).copied().collect();
         for (at, name) in names.iter().enumerate() {
             assert!(INTERPRETERS.binary_search(name).is_ok(), "{name}");
