@@ -68,7 +68,7 @@ fn a_killed_run_continues_and_its_tape_replays() {
     child.kill().expect("it runs");
     child.wait().expect("it ended");
 
-    // The same model, with further replies for the next process.
+    // Adds replies to the model for the next process.
     world.script(&[&["<update status=\"200\">The wait is over.</update>"]]);
     let mut args = vec!["rummy", "run", "--run", "r", "--tape", "run.tape", "--model", &model];
     args.extend(grants);
