@@ -7,12 +7,10 @@
 //! has its own settings.
 
 use super::{PlainTool, PlainUse, Syntax, leads_out, named, names_a_helper, names_git_folder, plain, tool};
+use crate::credentials::GIT_OPTIONS_WITH_VALUE;
 
 pub(super) const GIT: PlainTool = tool(&["git"], Syntax::Letters, USES)
-    .with_front("--no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", FRONT_WITH_VALUE);
-
-const FRONT_WITH_VALUE: &[&str] =
-    &["-C", "-c", "--attr-source", "--config-env", "--git-dir", "--namespace", "--work-tree"];
+    .with_front("--no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", GIT_OPTIONS_WITH_VALUE);
 
 const DIFF: &str = "-p -u -s -U: -X: -z -B: -M: -C: -D -l: -S: -G: -R -a -b -w -I: -W -m -c -t -# \
     --patch --no-patch --unified --raw --patch-with-raw --patch-with-stat --indent-heuristic --no-indent-heuristic \
