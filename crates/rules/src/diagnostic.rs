@@ -86,6 +86,15 @@ impl Diagnostic {
     }
 }
 
+impl Diagnostic {
+    /// Prints one line without the severity: `rules/a.md:3:14: ... (help)`.
+    pub fn brief(&self) -> String {
+        let Self { path, line, column, message, .. } = self;
+        let help = self.help.as_ref().map_or_else(String::new, |help| format!(" ({help})"));
+        format!("{}:{line}:{column}: {message}{help}", printable(&path.display().to_string()))
+    }
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = printable(&self.path.display().to_string());

@@ -16,6 +16,7 @@
 
 mod decode;
 mod front;
+mod keys;
 mod text;
 mod yaml;
 
@@ -27,7 +28,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use text::Mapped;
 
-pub use decode::KEYS;
+pub use keys::KEYS;
 
 /// Maximum size of a rule file, in bytes. A rule is a page of text, which is added to a model's context.
 pub const MAX_FILE: usize = 1024 * 1024;
@@ -90,6 +91,8 @@ pub(crate) enum Part {
     Rule,
     Condition,
     AstCondition,
+    /// A misspelt key of a condition, in a rule without one.
+    UnknownCondition,
     Question,
     Scope,
     Glob,

@@ -10,6 +10,7 @@ use crate::rule::{InterruptMode, Origin, Rule, ScopeToken};
 use crate::scope::{self, CompiledScope};
 use crate::settings::RuleSettings;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// Returns all findings, by file, line and column. `files` are in the order in which they were read.
 ///
@@ -34,6 +35,15 @@ pub fn lint(files: &[ParsedFile], settings: &RuleSettings) -> Vec<Diagnostic> {
     });
     found.dedup();
     found
+}
+
+/// Returns the errors of each file that has any, by path. A session, `pi rules list` and `pi rules lint` report these.
+pub fn errors(files: &[ParsedFile], settings: &RuleSettings) -> BTreeMap<PathBuf, Vec<Diagnostic>> {
+    let mut errors: BTreeMap<PathBuf, Vec<Diagnostic>> = BTreeMap::new();
+    for finding in lint(files, settings).into_iter().filter(|finding| finding.severity == Severity::Error) {
+        errors.entry(finding.path.clone()).or_default().push(finding);
+    }
+    errors
 }
 
 struct Linter<'a> {
@@ -61,6 +71,7 @@ impl Linter<'_> {
             Reason::NoValidCondition => return,
             Reason::NoCondition if !self.file.has_front_matter => return,
             Reason::NoCondition if self.has_empty_condition() => return,
+            Reason::NoCondition if self.file.places.has((Part::UnknownCondition, 0)) => return,
             Reason::NoCondition if is_used || !self.rule.globs.is_empty() => return,
             Reason::NoCondition => {
                 (Part::Rule, "add `condition: 'PATTERN'`, or `alwaysApply: true`, or a `description`")

@@ -11,11 +11,16 @@
 //! A glob is tested against each path of a call as written, without `./`, absolute, and relative to the working directory, and
 //! then against the last component of each; so `*.ts` matches at any depth. Globs are case-sensitive; `*` does not cross `/`.
 
+mod names;
+
 use crate::ast::AstLanguage;
 use crate::rule::{Rule, ScopeToken, StreamKind};
 use globset::GlobBuilder;
+use names::TOOLS;
 use regex::Regex;
 use std::collections::BTreeSet;
+
+pub(crate) use names::doubt;
 
 /// Maximum length of a glob; each becomes an automaton.
 pub const MAX_GLOB: usize = 1_000;
@@ -374,8 +379,6 @@ pub fn parse_token(token: &str) -> Result<ScopeToken, (String, String)> {
     Ok(ScopeToken::Tool { name, glob: glob.map(str::to_owned) })
 }
 
-/// Tools that come with pi.
-const TOOLS: [&str; 7] = ["bash", "edit", "find", "grep", "ls", "read", "write"];
 /// Tools of pi whose calls have no path.
 const TOOLS_WITHOUT_PATH: [&str; 1] = ["bash"];
 
@@ -385,13 +388,6 @@ fn is_known(token: &str) -> bool {
         Ok(ScopeToken::Tool { name, .. }) => name.is_none_or(|name| TOOLS.contains(&name.as_str())),
         token => token.is_ok(),
     }
-}
-
-/// Finds the tool of pi that a name is probably a misspelling of.
-pub(crate) fn misspelt_tool(name: &str) -> Option<&'static str> {
-    // `lsp` is a tool of other programs.
-    let long = TOOLS.into_iter().filter(|known| known.len() > 2);
-    if TOOLS.contains(&name) { None } else { crate::diagnostic::similar(name, long) }
 }
 
 /// Returns the reason why a scope token can never match together with globs, if there is one: a path would have to match both.
@@ -439,189 +435,5 @@ fn extensions(glob: &str) -> Option<BTreeSet<&str>> {
     all.iter().all(|extension| is_plain(extension)).then_some(all)
 }
 
-/// Returns the stream that a bare word probably means, instead of the name of a tool.
-pub(crate) fn probably_meant(name: &str) -> Option<&'static str> {
-    match name {
-        "prose" | "message" | "reply" | "output" | "assistant" | "texts" => Some("text"),
-        "reasoning" | "thought" | "thoughts" | "think" => Some("thinking"),
-        "tools" | "toolcalls" | "tool_call" | "tool-call" | "tool_calls" => Some("tool"),
-        "any" | "all" => Some("text, thinking, tool"),
-        "text" | "thinking" | "tool" | "toolcall" => None,
-        _ => crate::diagnostic::similar(name, ["text", "thinking", "tool", "toolcall"]),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rule::Origin;
-
-    fn compiled(scope: &str, globs: &[&str]) -> CompiledScope {
-        let mut rule = Rule::new("r", Origin::Project, "x");
-        rule.scope = split(scope)
-            .into_iter()
-            .map(|(_, token)| parse_token(token).unwrap_or(ScopeToken::Unreadable { token: token.to_owned() }))
-            .collect();
-        rule.globs = globs.iter().map(|&glob| glob.to_owned()).collect();
-        CompiledScope::new(&rule)
-    }
-
-    #[test]
-    fn a_list_is_split_outside_of_brackets_and_quotes() {
-        let parts = |text| split(text).into_iter().map(|(_, part)| part).collect::<Vec<_>>();
-        assert_eq!(parts("text, tool:edit(*.{a,b}),[x,y] ,"), ["text", "tool:edit(*.{a,b})", "[x,y]"]);
-        assert_eq!(parts(r#""text","think,ing", 'tool'"#), ["text", "think,ing", "tool"]);
-        assert_eq!(parts("a(b,[c,(d,e)],f"), ["a(b,[c,(d,e)],f"]);
-        assert_eq!(parts(")a,b"), [")a", "b"]);
-        assert_eq!(split("  x,  'y'"), [(2, "x"), (7, "y")]);
-    }
-
-    #[test]
-    fn tokens() {
-        let tool = |name: Option<&str>, glob: Option<&str>| {
-            Ok(ScopeToken::Tool { name: name.map(str::to_owned), glob: glob.map(str::to_owned) })
-        };
-        assert_eq!(parse_token("TEXT"), Ok(ScopeToken::Text));
-        assert_eq!(parse_token("ToolCall"), tool(None, None));
-        assert_eq!(parse_token("Tool:Edit(*.{ts,tsx})"), tool(Some("edit"), Some("*.{ts,tsx}")));
-        assert_eq!(parse_token("tool(**/a/**)"), tool(None, Some("**/a/**")));
-        assert_eq!(parse_token("bash"), tool(Some("bash"), None));
-        assert_eq!(parse_token("toolbox(*.a)"), tool(Some("toolbox"), Some("*.a")));
-        assert_eq!(parse_token("toolcall(*.a)"), tool(Some("toolcall"), Some("*.a")));
-        for bad in ["tool:edit(*.ts", "edit()", "a b", "tool:", "*.ts", "edit(*.ts)x", "a(b)c)", "edit(*.{a)", "é"] {
-            assert!(parse_token(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn an_unclosed_bracket_is_named() {
-        let why = |token: &str| parse_token(token).expect_err(token).0;
-        assert_eq!(why("tool:edit([*.ts), text"), "has `[` without `]`");
-        assert_eq!(why("tool:edit(*.{ts,tsx), text"), "has `{` without `}`");
-        assert_eq!(why("tool:edit(*.ts"), "has parentheses that are not closed");
-    }
-
-    #[test]
-    fn tokens_that_no_call_can_match_are_reported() {
-        let never = |token: &str, globs: &[&str]| {
-            let globs: Vec<String> = globs.iter().map(|&glob| glob.to_owned()).collect();
-            never_matches(&parse_token(token).expect(token), &globs).is_some()
-        };
-        for (token, globs) in [
-            ("bash(*.ts)", &[][..]),
-            ("bash", &["*.ts"]),
-            ("edit(*.ts)", &["*.py"]),
-            ("edit(src/**/*.{ts,tsx})", &["*.py", "lib/*.{rs,go}"]),
-        ] {
-            assert!(never(token, globs), "{token} {globs:?}");
-        }
-        for (token, globs) in [
-            ("bash", &[][..]),
-            ("edit(*.ts)", &[]),
-            ("edit(*.ts)", &["*.py", "src/*"]),
-            ("edit(*.ts)", &["*.{ts,py}"]),
-            ("edit(*.t?)", &["*.ts"]),
-            ("edit(*.ts)", &["!*.py"]),
-            ("edit", &["*.py"]),
-            ("text", &["*.py"]),
-        ] {
-            assert!(!never(token, globs), "{token} {globs:?}");
-        }
-        assert_eq!((misspelt_tool("edt"), misspelt_tool("edit"), misspelt_tool("lsp")), (Some("edit"), None, None));
-    }
-
-    #[test]
-    fn paths_are_tested_in_all_forms_as_a_whole_and_by_name() {
-        let is_match = |glob: &str, path: &str| {
-            compiled(&format!("tool({glob})"), &[]).matches(StreamKind::Tool, Some("x"), &[path], "/proj") == Match::Yes
-        };
-        for (glob, path) in [
-            ("*.ts", "a.ts"),
-            ("*.ts", "src/deep/a.ts"),
-            ("src/*.ts", "./src/a.ts"),
-            ("src/*.ts", "/proj/src/a.ts"),
-            ("src/*.ts", "lib/../src/a.ts"),
-            ("src\\a", "srca"),
-            ("src/*.ts", r"src\a.ts"),
-            ("/proj/**", "a.ts"),
-            ("**/tests/**", "/other/tests/a"),
-            ("**/a.ts", "a.ts"),
-            ("{a,b/*}.rs", "b/x.rs"),
-            ("[!b]*", "a"),
-            ("!*.md", "a.ts"),
-            (".*", ".env"),
-            ("*", ".env"),
-        ] {
-            assert!(is_match(glob, path), "{glob} {path}");
-        }
-        for (glob, path) in [
-            ("*.ts", "a.TS"),
-            ("src/*.ts", "src/b/a.ts"),
-            ("src/*.ts", "/other/src/a.ts"),
-            ("*.ts", "a.tsx"),
-            ("!*.md", "a.md"),
-        ] {
-            assert!(!is_match(glob, path), "{glob} {path}");
-        }
-    }
-
-    #[test]
-    fn globs_are_about_characters() {
-        // Expected values were produced by Bun 1.4.5.
-        for (glob, path, expected) in [
-            ("?.ts", "é.ts", true),
-            ("?", "日", true),
-            ("?", "😀", true),
-            ("??", "😀", false),
-            ("??", "éa", true),
-            ("[é].ts", "é.ts", true),
-            ("[à-ï]*", "éa.ts", true),
-            ("[日-本]", "月", true),
-            ("[😀é]", "😀", true),
-            ("[!é].ts", "é.ts", false),
-            ("[!é].ts", "日.ts", true),
-            ("[!a].ts", "日.ts", true),
-            ("{é,日}.ts", "日.ts", true),
-            ("*é*.ts", "aéb.ts", true),
-            ("日本/**/?.ts", "日本/a/é.ts", true),
-            (r"\é\[é\]", "é[é]", true),
-            (r"a\\xc3\xa9", r"a\xc3xa9", true),
-            ("?", "\n", true),
-        ] {
-            assert_eq!(PathGlob::new(glob).expect(glob).is_match(path), expected, "{glob} {path}");
-        }
-    }
-
-    #[test]
-    fn globs_and_scope_must_both_hold() {
-        use Match::{NeedsPath, No, Yes};
-        use StreamKind::{Text, Thinking, Tool};
-        let ask = |scope: &str, globs: &[&str], stream, tool, paths: &[&str]| {
-            compiled(scope, globs).matches(stream, tool, paths, "/proj")
-        };
-        assert_eq!(ask("", &[], Text, None, &[]), Yes);
-        assert_eq!(ask("", &[], Thinking, None, &[]), No);
-        assert_eq!(ask("", &[], Tool, Some("any"), &[]), Yes);
-        assert_eq!(ask("", &["*.rs"], Text, None, &[]), No);
-        assert_eq!(ask("", &["*.rs"], Tool, Some("any"), &[]), NeedsPath);
-        assert_eq!(ask("", &["*.ts", "*.rs"], Tool, Some("any"), &["a.rs"]), Yes);
-        assert_eq!(ask("edit(src/*)", &["*.rs"], Tool, Some("EDIT"), &["src/a.rs"]), Yes);
-        assert_eq!(ask("edit(src/*)", &["*.rs"], Tool, Some("edit"), &["lib/a.rs"]), No);
-        assert_eq!(ask("edit(src/*)", &["*.rs"], Tool, Some("write"), &[]), No);
-        assert_eq!(ask("edit(src/*)", &[], Tool, Some("edit"), &[]), NeedsPath);
-        assert_eq!(ask("edit(src/*), edit", &[], Tool, Some("edit"), &[]), Yes);
-        assert_eq!(ask("bash", &[], Tool, Some("bash"), &["a"]), Yes);
-        assert_eq!(ask("edit(", &[], Tool, Some("edit"), &["a"]), No);
-        assert_eq!(ask("", &["{"], Tool, Some("edit"), &["a"]), No);
-        for (scope, globs, reachable, fires) in [
-            ("edit(", &[][..], false, false),
-            ("text", &["*.rs"][..], true, false),
-            ("text, tool", &["*.rs"][..], true, true),
-            ("", &["{"][..], true, false),
-            ("thinking", &[][..], true, true),
-        ] {
-            let compiled = compiled(scope, globs);
-            assert_eq!((compiled.is_reachable(), compiled.can_fire()), (reachable, fires), "{scope} {globs:?}");
-        }
-    }
-}
+mod tests;

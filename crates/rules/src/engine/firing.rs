@@ -75,14 +75,18 @@ pub enum Degraded {
     SessionNet,
 }
 
+fn interrupts(count: u32) -> String {
+    format!("{count} {}", if count == 1 { "interrupt" } else { "interrupts" })
+}
+
 impl std::fmt::Display for Degraded {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::RulePerTurn(limit) => {
-                write!(formatter, "the rule's limit of {limit} interrupts in a turn is reached")
+                write!(formatter, "the rule's limit of {} in a turn is reached", interrupts(*limit))
             }
-            Self::PerTurn(limit) => write!(formatter, "the limit of {limit} interrupts in a turn is reached"),
-            Self::PerSession(limit) => write!(formatter, "the limit of {limit} interrupts in a session is reached"),
+            Self::PerTurn(limit) => write!(formatter, "the limit of {} in a turn is reached", interrupts(*limit)),
+            Self::PerSession(limit) => write!(formatter, "the limit of {} in a session is reached", interrupts(*limit)),
             Self::SessionNet => formatter.write_str("the limit of discarded replies or tokens in a session is reached"),
         }
     }

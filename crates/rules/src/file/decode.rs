@@ -1,9 +1,11 @@
 //! Decodes keys and values to a [`Rule`].
 
 use super::front::{self, Entry, Finding};
+use super::keys::{self, KEYS};
 use super::text::Mapped;
 use super::yaml::{Kind, Node, Style, Value};
 use super::{Format, MAX_CONDITIONS, ParsedFile, Part, Places};
+use crate::activity::MAIN_AGENT;
 use crate::ast::AstPatterns;
 use crate::diagnostic::{Diagnostic, Excerpt, Severity, printable, quoted, similar};
 use crate::pattern::{add_flag, is_glob};
@@ -12,32 +14,8 @@ use crate::scope::{self, MAX_TOKENS};
 use crate::settings::RuleSettings;
 use std::path::Path;
 
-/// The keys of front matter, in camel case.
-pub const KEYS: &[&str] = &[
-    "enabled",
-    "description",
-    "condition",
-    "astCondition",
-    "question",
-    "scope",
-    "globs",
-    "agents",
-    "alwaysApply",
-    "interruptMode",
-    "contextMode",
-    "where",
-    "settle",
-    "repeat",
-    "repeatGap",
-    "cooldown",
-    "maxFirings",
-    "maxRetriesPerTurn",
-    "trigger",
-    "flags",
-];
-
-/// Keys of older files.
-const LEGACY_KEYS: &[&str] = &["ttsr_trigger", "ttsrTrigger", "repeatMode"];
+/// Keys of conditions.
+const CONDITIONS: [&str; 2] = ["condition", "astCondition"];
 
 /// Maximum cooldown, in seconds: ten years. A larger number is a mistake.
 const MAX_SECONDS: f64 = 315_360_000.0;
@@ -176,8 +154,8 @@ impl<'a> Decoder<'a> {
         let mut rule = Rule { provider: provider.to_owned(), ..Rule::new(name, self.origin, body) };
         rule.path = (self.origin != Origin::BuiltIn).then(|| self.path.to_owned());
         let entries = std::mem::take(&mut self.entries);
-        self.report_unknown(&entries);
         self.fill(&mut rule, &entries);
+        self.report_unknown(&rule, &entries);
         if rule.content.trim().is_empty() && !self.is_broken {
             self.is_broken = true;
             let excerpt = Excerpt::new(self.file, self.file.trim_end().len().saturating_sub(1), 1);
@@ -289,6 +267,11 @@ impl<'a> Decoder<'a> {
                 continue;
             }
             self.locate(Part::Agent, rule.agents.len(), value, at, token.len());
+            if agent != MAIN_AGENT && similar(&agent, [MAIN_AGENT]).is_some() {
+                let message = format!("agent {} is not the agent of a session", quoted(&token));
+                let help = format!("did you mean `{MAIN_AGENT}`?");
+                self.report_at(value, at, token.len(), Severity::Warning, message, &help);
+            }
             if let Err(why) = scope::PathGlob::new(&agent) {
                 let message = format!("agent {} is not a valid glob: {why}", quoted(&token));
                 self.report_at(
@@ -546,19 +529,8 @@ impl<'a> Decoder<'a> {
                 ScopeToken::Unreadable { token: token.clone() }
             });
             if let ScopeToken::Tool { name: Some(name), .. } = &parsed
-                && !token.to_ascii_lowercase().starts_with("tool:")
-                && let Some(meant) = scope::probably_meant(name)
+                && let Some((message, help)) = scope::doubt(&token, name, self.is_own())
             {
-                let message = format!("scope {} is taken as the name of a tool", quoted(&token));
-                let help = format!("did you mean `{meant}`? To name a tool write `tool:{name}`");
-                self.report_at(value, at, token.len(), Severity::Warning, message, &help);
-            }
-            if let ScopeToken::Tool { name: Some(name), .. } = &parsed
-                && scope::probably_meant(name).is_none()
-                && let Some(meant) = scope::misspelt_tool(name)
-            {
-                let message = format!("scope {}: no tool of pi is called `{name}`", quoted(&token));
-                let help = format!("did you mean `tool:{meant}`?");
                 self.report_at(value, at, token.len(), Severity::Warning, message, &help);
             }
             if !rule.scope.contains(&parsed) {
@@ -668,11 +640,11 @@ impl<'a> Decoder<'a> {
                     };
                     let message = format!("{}: {} is {what} instead of text, and is ignored", entry.key, quoted(text));
                     let help = format!("put it in quotes: '{}'", printable(text));
-                    self.report_at(value, 0, text.len(), Severity::Warning, message, &help);
+                    self.report_at(value, 0, text.len(), Severity::Error, message, &help);
                 }
                 Node::List(_) | Node::Map(_) => {
                     let message = format!("{}: a list or a map is ignored here, because text is expected", entry.key);
-                    self.report_at(value, 0, 1, Severity::Warning, message, "put the text in single quotes ('...')");
+                    self.report_at(value, 0, 1, Severity::Error, message, "put the text in single quotes ('...')");
                 }
             }
         }
@@ -733,7 +705,12 @@ impl<'a> Decoder<'a> {
                 let message =
                     format!("`{}` is {shown} instead of true or false, and is read as {otherwise}", entry.key);
                 let help = format!("write `{0}: true` or `{0}: false`, without quotes", entry.key);
-                self.report_at(&entry.value, 0, 1, Severity::Warning, message, &help);
+                let meant = match node {
+                    Node::Scalar { text, .. } => keys::meant_flag(text),
+                    _ => None,
+                };
+                let severity = if meant == Some(otherwise) { Severity::Warning } else { Severity::Error };
+                self.report_at(&entry.value, 0, 1, severity, message, &help);
                 otherwise
             }
         }
@@ -777,27 +754,34 @@ impl<'a> Decoder<'a> {
         number
     }
 
-    fn report_unknown(&mut self, entries: &[Entry]) {
-        for entry in entries {
-            let key = entry.key.as_str();
-            let is_known = (KEYS.contains(&key) || LEGACY_KEYS.contains(&key)) && (self.is_ttsr || key != "trigger");
-            if is_known {
-                continue;
-            }
-            let help = match key {
-                "trigger" => Some("write `condition`; `trigger` is for files without a `condition`".to_owned()),
-                "name" => Some("the name of a rule is that of its file".to_owned()),
-                "applyTo" | "paths" => Some("did you mean `globs`?".to_owned()),
-                "pattern" | "patterns" | "regex" | "match" | "conditions" => {
-                    Some("did you mean `condition`?".to_owned())
-                }
-                "mode" => Some("did you mean `interruptMode`?".to_owned()),
-                _ => similar(key, KEYS.iter().copied()).map(|known| format!("did you mean `{known}`?")),
+    /// Reports keys that have no effect. A key that is a misspelling of a known one is an error, because a part of the rule does
+    /// not work; other programs have keys of their own.
+    fn report_unknown(&mut self, rule: &Rule, entries: &[Entry]) {
+        let has_condition = !rule.conditions.is_empty() || !rule.ast_conditions.is_empty() || rule.question.is_some();
+        let is_ttsr = self.is_ttsr;
+        for entry in entries.iter().filter(|entry| !keys::is_known(&entry.key, is_ttsr)) {
+            let meant = keys::meant(&entry.key);
+            let is_condition = meant.is_some_and(|meant| CONDITIONS.contains(&meant));
+            let lost_condition = is_condition && !has_condition;
+            let severity = match meant {
+                Some(_) if self.is_own() || lost_condition => Severity::Error,
+                _ => Severity::Warning,
             };
-            let message = format!("unknown key {}", quoted(&entry.written));
-            let help = help.unwrap_or_else(|| "it has no effect; remove it".to_owned());
-            self.report_key(entry, Severity::Warning, message, &help);
+            let mut message = format!("unknown key {}", quoted(&entry.written));
+            if lost_condition {
+                let excerpt = Excerpt::new(self.file, self.front.origin(entry.at), entry.written.len());
+                self.places.insert(Part::UnknownCondition, 0, excerpt);
+                message.push_str(", so the rule has no condition");
+            }
+            let help = meant.map(|meant| format!("did you mean `{meant}`?"));
+            let help = help.unwrap_or_else(|| keys::without_effect(&entry.key).to_owned());
+            self.report_key(entry, severity, message, &help);
         }
+    }
+
+    /// Returns whether the file is one of PiJS, and not of another program.
+    fn is_own(&self) -> bool {
+        matches!(self.format, Format::Pi | Format::BuiltIn)
     }
 
     /// Resolves a byte range of a value's text.

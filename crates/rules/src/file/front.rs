@@ -107,7 +107,8 @@ pub(super) fn entries(front: &mut Mapped, is_lenient: bool) -> (Vec<Entry>, Vec<
         let YamlError { at, message } = error;
         let message = format!("the front matter is not valid YAML ({message}); each line was read separately");
         let help = "put values with special characters in single quotes ('...'); until then, lists over several lines are ignored";
-        let finding = Finding { severity: Severity::Warning, at, length: 1, message, help: Some(help.to_owned()) };
+        let severity = if is_complete { Severity::Warning } else { Severity::Error };
+        let finding = Finding { severity, at, length: 1, message, help: Some(help.to_owned()) };
         findings.insert(0, finding);
     }
     (entries, findings)
@@ -121,7 +122,7 @@ fn of_value(value: Option<Value>) -> (Vec<Entry>, Vec<Finding>) {
         _ => {
             let message = "the front matter has no `key: value`".to_owned();
             let help = Some("write for example `condition: 'PATTERN'`".to_owned());
-            return (Vec::new(), vec![Finding { severity: Severity::Warning, at: value.at, length: 1, message, help }]);
+            return (Vec::new(), vec![Finding { severity: Severity::Error, at: value.at, length: 1, message, help }]);
         }
     };
     let entry = |(key, value): (Value, Value)| {
