@@ -1,11 +1,11 @@
 //! `pi inspect`: writes a tape as a page.
 
 use crate::output::stdout;
-use crate::rules::counted;
 use clap::Args;
 use pijs_inspector::{Report, decisions, page};
 use pijs_runtime::tape::unreadable;
 use pijs_runtime::{Environment, Result, UserError};
+use pijs_terminal::counted;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Write};

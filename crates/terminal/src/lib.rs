@@ -8,7 +8,7 @@
 //!
 //! [`text`] sanitises several lines, [`line()`] joins them to one line, [`Stream`] sanitises text that arrives in pieces, and
 //! [`hidden`] finds characters that a reader of source code does not see. [`Limits`] bound width and number of lines. [`layout`]
-//! arranges sanitised text in columns, and [`markdown`] renders a reply as styled lines.
+//! arranges sanitised text in columns, [`markdown`] renders a reply as styled lines, and [`counted`] writes counts.
 //!
 //! ```
 //! assert_eq!(pijs_terminal::text("a\u{1b}]0;title\u{7}b\u{202e}c"), "abc");
@@ -23,6 +23,7 @@
 #![warn(clippy::disallowed_methods)]
 
 mod characters;
+mod counted;
 pub mod layout;
 pub mod markdown;
 mod sgr;
@@ -31,6 +32,7 @@ mod stream;
 use std::borrow::Cow;
 
 pub use characters::{HiddenCharacter, hidden};
+pub use counted::counted;
 pub use stream::{Limits, Stream};
 
 /// Sanitises text of several lines under the default [`Limits`].

@@ -96,7 +96,7 @@ impl Stream {
         }
         if state.lines >= most && most > 1 && most != usize::MAX {
             let more = state.lines + 1 - most;
-            out.push_str(&format!("[{more} more lines]\n"));
+            out.push_str(&format!("[{}]\n", crate::counted(more, "more line")));
         }
         *self = Self::new(self.state.limits());
     }
