@@ -19,6 +19,7 @@ use pijs_rules::{RuleEngine, RuleReport};
 use pijs_runtime::Environment;
 use pijs_runtime::rules::{RuleProgram, RuleSet};
 use pijs_runtime::{Result, UserError};
+use pijs_terminal::counted;
 use std::path::PathBuf;
 
 /// `pi rules ...`
@@ -95,16 +96,6 @@ fn take_reports(engine: &mut RuleEngine, is_wanted: impl Fn(&str) -> bool) -> Ve
 fn given_up(reports: usize) -> UserError {
     UserError::failed(format!("{} could not be tested to the end", counted(reports, "condition")))
         .help("rewrite the conditions that the warnings name, without repetition inside of repetition")
-}
-
-/// Formats a count with its noun.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    let noun = match noun.strip_suffix('y').filter(|_| count != 1) {
-        Some(stem) => format!("{stem}ies"),
-        None if count == 1 => noun.to_owned(),
-        None => format!("{noun}{}", if noun.ends_with("ch") { "es" } else { "s" }),
-    };
-    format!("{count} {noun}")
 }
 
 /// Runs `pi rules ...`.

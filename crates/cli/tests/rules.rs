@@ -79,6 +79,63 @@ fn a_mistake_in_a_file_is_a_warning_and_the_other_rules_run() {
 }
 
 #[test]
+fn each_file_with_an_error_is_one_line_of_a_session_a_list_and_a_lint() {
+    let world = with_rule(NO_TODO);
+    world.write("home/.pi/rules/misspelt.md", "---\ndescription: no any\ncondtion: ':\\s*any\\b'\n---\ntext\n");
+    world.write("home/.pi/rules/none.md", "---\nscope: text\n---\ntext\n");
+    world.write("home/.pi/rules/two.md", "---\ncondition: x\ninterruptMode: allways\nwhere: cdoe\n---\ntext\n");
+    world.write("home/.pi/rules/yaml.md", "---\ncondition: x\n  - y\nscope: [text\n---\ntext\n");
+    let run = ask(&world, &[&["done"]], &["--rules"]);
+    let warnings: Vec<&str> = run.succeeded().stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
+    assert_eq!(warnings.len(), 4, "{}", run.stderr);
+    for (warning, parts) in warnings.iter().zip([
+        &["misspelt.md:3:1", "unknown key `condtion`, so the rule has no condition", "did you mean `condition`?"][..],
+        &["none.md:1:1", "the rule is never used: it has no condition", "add `condition: 'PATTERN'`"],
+        &["two.md:3:16", "`interruptMode` cannot be `allways`", "did you mean `always`?", "1 more error in this file"],
+        &["1 more rule file with errors"],
+    ]) {
+        let is_complete = parts.iter().all(|part| warning.contains(part)) && warning.ends_with(": pi rules lint");
+        assert!(is_complete, "{warning}");
+    }
+    let listed = pi(&world, &["rules", "list"]);
+    let said = &listed.succeeded().stdout;
+    for part in [
+        "4 files have errors: pi rules lint",
+        "two       active    stops text, reminds on tools; error in its file: `interruptMode` cannot be `allways` and 1 more error",
+        "misspelt  rulebook  it has no condition; error in its file: unknown key `condtion`",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let lint = pi(&world, &["rules", "lint", "--json"]);
+    let found: Value = serde_json::from_str(&lint.stdout).expect("JSON");
+    let errors = found["findings"].as_array().expect("a list").iter().filter(|found| found["severity"] == "error");
+    let files: std::collections::BTreeSet<&str> = errors.filter_map(|found| found["path"].as_str()).collect();
+    assert_eq!(files.len(), 4, "{files:?}");
+}
+
+#[test]
+fn a_rule_with_a_mistake_is_explained_without_a_session() {
+    let world = with_rule(NO_TODO);
+    world.write("home/.pi/rules/misspelt.md", "---\ncondtion: x\n---\ntext\n");
+    world.write("home/.pi/rules/empty.md", "---\ncondition: x\n---\n");
+    world.write("home/.pi/rules/off.md", "---\nenabled: false\ncondition: x\n---\ntext\n");
+    world.write("home/.pi/rules/advice.md", "---\ndescription: only advice\n---\ntext\n");
+    for (name, part) in [
+        ("misspelt", "misspelt.md:2:1: unknown key `condtion`"),
+        ("empty", "empty.md:3:3: the rule has no text"),
+        ("off", "off.md says `enabled: false`"),
+        ("advice", "the rule advice does not read replies: it has no condition"),
+        ("no-todo", "there is no session of this folder"),
+    ] {
+        let explained = pi(&world, &["rules", "explain", name]);
+        assert_eq!(explained.code, 1, "{name}: {}", explained.stdout);
+        assert!(explained.stderr.contains(part), "{name}: {}", explained.stderr);
+    }
+    let listed = pi(&world, &["rules", "list"]);
+    assert!(listed.succeeded().stdout.contains("empty     unusable  the rule has no text"), "{}", listed.stdout);
+}
+
+#[test]
 fn the_example_leads_to_a_stopped_reply() {
     let world = World::new();
     let init = pi(&world, &["rules", "init", "--user"]);
@@ -106,7 +163,7 @@ fn past_sessions_are_counted_explained_and_scanned() {
     let explained = pi(&world, &["rules", "explain", "no-todo"]);
     let said = &explained.succeeded().stdout;
     assert!(said.contains("reply 1, text, line 1: another TODO\n    condition 1 fires, and stops the reply"), "{said}");
-    assert!(said.contains("Rules are off in this folder"), "{said}");
+    assert!(said.contains("Rules are off in this folder, except in a run with `pi --rules`"), "{said}");
     let scanned = pi(&world, &["rules", "scan", "--fail"]);
     assert_eq!(scanned.code, 1);
     // Replies are counted per session.
@@ -122,6 +179,7 @@ fn a_rule_that_fired_in_the_session_explains_later_matches() {
     let explained = pi(&world, &["rules", "explain", "no-todo"]);
     let said = &explained.succeeded().stdout;
     assert!(said.contains("before reply 1: stopped the reply"), "{said}");
+    assert!(!said.contains("Rules are off"), "the session ran with rules: {said}");
     let later = "reply 2, text, line 1: another TODO\n    condition 1 has no effect: it fires once in a session";
     assert!(said.contains(later), "{said}");
 }

@@ -1,18 +1,20 @@
 //! `pi rules list` and `pi rules show`.
 
-use super::{FromArgs, counted};
+use super::FromArgs;
 use crate::output::{clean, stdout};
 use pijs_rules::ast::AstPatterns;
 use pijs_rules::diagnostic::printable;
 use pijs_rules::{
-    Activity, Bucket, CompiledScope, Condition, ParsedFile, Repeat, Rule, ScopeToken, Severity, StreamKind, Window,
+    Activity, Bucket, CompiledScope, Condition, Diagnostic, Repeat, Rule, ScopeToken, Severity, StreamKind, Window,
 };
 use pijs_runtime::Environment;
 use pijs_runtime::rules::RuleSet;
 use pijs_runtime::similar_names;
 use pijs_runtime::{Result, UserError};
+use pijs_terminal::counted;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Runs `pi rules list`.
 pub(crate) fn list(environment: &Environment, from: &FromArgs) -> Result<()> {
@@ -27,22 +29,21 @@ pub(crate) fn list(environment: &Environment, from: &FromArgs) -> Result<()> {
             .map(|rule| json!({"name": rule.name, "path": rule.path, "bucket": "inactive", "reason": "disabledByFile"}))
             .collect();
         let rows = json!({
-            "on": set.is_on, "rules": rows, "disabled": off, "problems": set.errors(), "untrusted": set.untrusted,
+            "on": set.is_on, "rules": rows, "disabled": off, "problems": problems(&set), "untrusted": set.untrusted,
         });
         stdout(&rows.to_string());
         return Ok(());
     }
-    let width = rules.iter().map(|(rule, _)| rule.name.as_str().chars().count()).max().unwrap_or(0).clamp(4, 32);
-    let is_bad = |file: &&ParsedFile| file.diagnostics.iter().any(|found| found.severity == Severity::Error);
-    let bad: Vec<&ParsedFile> = set.files.iter().filter(is_bad).collect();
-    let is_in_bad = |rule: &Rule| bad.iter().any(|file| rule.path.as_deref() == Some(&file.path));
+    let findings = Findings::of(&set);
+    let unusable: Vec<String> = findings.without_rule(&set).map(|(path, _)| name_of(path)).collect();
+    let names = rules.iter().map(|(rule, _)| rule.name.as_str()).chain(unusable.iter().map(String::as_str));
+    let width = names.map(|name| name.chars().count()).max().unwrap_or(0).clamp(4, 32);
     for (rule, activity) in &rules {
         let state = match &activity.reason {
-            None if is_in_bad(rule) => "error     its file has errors: pi rules lint".to_owned(),
-            None => format!("active    {}", action(rule, &set)),
-            Some(reason) => format!("{:<9} {reason}", activity.bucket.to_string()),
+            None => format!("active    {}{}", action(rule, &set), findings.note(rule)),
+            Some(reason) => format!("{:<9} {reason}{}", activity.bucket.to_string(), findings.note(rule)),
         };
-        stdout(&format!("{:<width$}  {state}", printable(rule.name.as_str())));
+        stdout(&printable(&format!("{:<width$}  {state}", rule.name.as_str())));
         let place = rule.path.as_deref().map_or_else(|| "built-in".to_owned(), |path| shown(environment, path));
         let description = rule.description.as_ref().map_or_else(String::new, |text| format!(": {text}"));
         stdout(&printable(&format!("{:<width$}    {place}{description}", "")));
@@ -51,10 +52,15 @@ pub(crate) fn list(environment: &Environment, from: &FromArgs) -> Result<()> {
     for rule in &disabled {
         stdout(&format!("{:<width$}  off       its file says `enabled: false`", printable(rule.name.as_str())));
     }
+    for (path, errors) in findings.without_rule(&set) {
+        let message = errors.first().map(|error| error.message.as_str()).unwrap_or_default();
+        stdout(&printable(&format!("{:<width$}  unusable  {message}", name_of(path))));
+        stdout(&printable(&format!("{:<width$}    {}", "", shown(environment, path))));
+    }
     for problem in &set.problems {
         stdout(&printable(&format!("warning: {problem}")));
     }
-    match bad.len() {
+    match findings.errors.len() + set.problems.len() {
         0 => {}
         1 => stdout("1 file has errors: pi rules lint"),
         count => stdout(&format!("{count} files have errors: pi rules lint")),
@@ -71,6 +77,57 @@ pub(crate) fn list(environment: &Environment, from: &FromArgs) -> Result<()> {
     Ok(())
 }
 
+/// The findings of `pi rules lint`, by file.
+struct Findings {
+    errors: BTreeMap<PathBuf, Vec<Diagnostic>>,
+    warnings: BTreeMap<PathBuf, Vec<Diagnostic>>,
+}
+
+impl Findings {
+    fn of(set: &RuleSet) -> Self {
+        let mut warnings: BTreeMap<PathBuf, Vec<Diagnostic>> = BTreeMap::new();
+        for finding in set.findings().into_iter().filter(|finding| finding.severity == Severity::Warning) {
+            warnings.entry(finding.path.clone()).or_default().push(finding);
+        }
+        Self { errors: set.errors(), warnings }
+    }
+
+    /// Names the first finding in the file of a rule, as the end of a line about the rule.
+    fn note(&self, rule: &Rule) -> String {
+        let of = |found: &BTreeMap<PathBuf, Vec<Diagnostic>>, kind: &str| {
+            let found = found.get(rule.path.as_deref()?)?;
+            let more = match found.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {}", counted(more, &format!("more {kind}"))),
+            };
+            Some(format!("; {kind} in its file: {}{more}", found.first()?.message))
+        };
+        of(&self.errors, "error").or_else(|| of(&self.warnings, "warning")).unwrap_or_default()
+    }
+
+    /// Returns the files that have no rule because of their errors.
+    fn without_rule<'a>(&'a self, set: &'a RuleSet) -> impl Iterator<Item = (&'a Path, &'a [Diagnostic])> {
+        let empty = set.files.iter().filter(|file| file.rules.is_empty() && file.disabled.is_empty());
+        empty.filter_map(|file| Some((file.path.as_path(), self.errors.get(&file.path)?.as_slice())))
+    }
+}
+
+/// Returns the name of the rule that a file would have.
+fn name_of(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Returns the errors in rule files, unreadable files first.
+fn problems(set: &RuleSet) -> Vec<String> {
+    let errors = set.errors().into_values().flatten().map(|error| error.to_string());
+    set.problems.iter().cloned().chain(errors).collect()
+}
+
+/// Returns the errors in the file of a rule.
+pub(crate) fn errors_of(set: &RuleSet, rule: &Rule) -> Vec<Diagnostic> {
+    rule.path.as_ref().and_then(|path| set.errors().remove(path)).unwrap_or_default()
+}
+
 /// Runs `pi rules show`.
 pub(crate) fn show(environment: &Environment, name: &str, from: &FromArgs) -> Result<()> {
     let set = from.read(environment)?;
@@ -85,6 +142,7 @@ pub(crate) fn show(environment: &Environment, name: &str, from: &FromArgs) -> Re
     let state =
         activity.reason.as_ref().map_or_else(|| "active".to_owned(), |reason| format!("{}: {reason}", activity.bucket));
     let mut rows = vec![("rule", rule.name.to_string()), ("file", place), ("state", state)];
+    rows.extend(errors_of(&set, &rule).into_iter().map(|error| ("error", error.message)));
     rows.extend(rule.description.iter().map(|text| ("description", text.clone())));
     rows.extend(rule.conditions.iter().map(|condition| ("condition", literal(condition))));
     rows.extend(ast_conditions(&rule).into_iter().map(|pattern| ("astCondition", pattern)));
@@ -157,12 +215,31 @@ pub(crate) fn find(set: &RuleSet, name: &str) -> Result<(Rule, Activity)> {
     if let Some((rule, activity)) = counts {
         return Ok((rule.clone(), activity.clone()));
     }
+    if let Some(failure) = unusable(set, name) {
+        return Err(failure);
+    }
     let names = rules.iter().map(|(rule, _)| rule.name.as_str());
     let failure = UserError::failed(format!("there is no rule {name:?} here"));
     Err(match similar_names(name, names, |near| format!("{near:?}")) {
         Some(near) => failure.help(format!("did you mean {near}? `pi rules list` lists them")),
         None => failure.help("`pi rules list` lists them"),
     })
+}
+
+/// Returns the error about a name that is that of a disabled rule, or of a file without a rule.
+fn unusable(set: &RuleSet, name: &str) -> Option<UserError> {
+    if let Some(off) = set.files.iter().flat_map(|file| &file.disabled).find(|rule| rule.name.as_str() == name) {
+        let path = off.path.as_ref().map(|path| printable(&path.display().to_string())).unwrap_or_default();
+        let message = format!("the rule {name} is off: {path} says `enabled: false`");
+        return Some(UserError::failed(message).help("remove that line"));
+    }
+    let errors = set.errors();
+    let file = set.files.iter().find(|file| file.rules.is_empty() && name_of(&file.path) == name)?;
+    let first = errors.get(&file.path)?.first()?;
+    Some(
+        UserError::failed(format!("the file of the rule {name} cannot be used: {}", first.brief()))
+            .help("pi rules lint shows the line"),
+    )
 }
 
 fn to_json(rule: &Rule, activity: &Activity) -> Value {

@@ -5,7 +5,7 @@
 
 use super::list::{self, shown};
 use super::try_out::pieces;
-use super::{FromArgs, counted, given_up, take_reports};
+use super::{FromArgs, given_up, take_reports};
 use crate::output::{stderr, stdout};
 use clap::Args;
 use pijs_agent::{FIRED_TYPE, VERDICT_TYPE, records_of};
@@ -13,12 +13,15 @@ use pijs_protocol::StreamSource;
 use pijs_protocol::wire::Task;
 use pijs_rules::diagnostic::printable;
 use pijs_rules::engine::{Blocked, Outcome, PatternIndex, TraceEntry};
-use pijs_rules::{FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, Rule, RuleEngine, StreamKind};
+use pijs_rules::{
+    Activity, Diagnostic, FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, Rule, RuleEngine, StreamKind,
+};
 use pijs_runtime::Environment;
 use pijs_runtime::open_session;
 use pijs_runtime::tape;
 use pijs_runtime::{Result, UserError};
 use pijs_tape::{Event, RealmNumber};
+use pijs_terminal::counted;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -229,10 +232,11 @@ impl ScanFindings {
         }
         let Self { burned, saved, .. } = self;
         say(&format!(
-            "{} in {}: {}; stopping would have thrown away about {burned} tokens and saved {saved}",
+            "{} in {}: {}; stopping would have thrown away about {} and saved {saved}",
             counted(self.replies, "reply"),
             counted(sessions, "session"),
             counted(self.hits.len(), "match"),
+            counted(*burned, "token"),
         ));
     }
 }
@@ -241,12 +245,13 @@ impl ScanFindings {
 pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<()> {
     let set = args.from.read(environment)?;
     let (rule, activity) = list::find(&set, &args.name)?;
+    let errors = list::errors_of(&set, &rule);
     let file = match &args.session {
         Some(session) => environment.dirs.cwd.join(session),
-        None => session_files(environment, &[])?.pop().ok_or_else(|| {
-            UserError::failed("there is no session of this folder")
-                .help("name a session file: pi rules explain RULE FILE")
-        })?,
+        None => match session_files(environment, &[])?.pop() {
+            Some(file) => file,
+            None => return Err(unexplained(&rule, &activity, &errors)),
+        },
     };
     let lines = read(&file)?;
     let mut engine = set.engine(MAX_TRACE);
@@ -268,9 +273,14 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
     if let Some(reason) = &activity.reason {
         say(&format!("The rule does not read replies: {reason}."));
     }
-    if !set.is_on {
+    for error in &errors {
+        say(&format!("Its file has an error: {}.", error.brief()));
+    }
+    // A rule that fired proves that the session ran with rules, whatever the settings are now.
+    let ran_with_rules = lines.iter().any(|line| matches!(line, Line::Fired { .. }));
+    if !set.is_on && !ran_with_rules {
         say(
-            "Rules are off in this folder: turn them on with `pi --rules`, or \"ttsr\": {\"enabled\": true} in settings.json.",
+            "Rules are off in this folder, except in a run with `pi --rules`. To turn them on: \"ttsr\": {\"enabled\": true} in settings.json.",
         );
     }
     if let Some(folder) = &set.untrusted {
@@ -300,6 +310,21 @@ pub(crate) fn explain(environment: &Environment, args: &ExplainArgs) -> Result<(
         stdout(&format!("  {}", describe(entry)));
     }
     Ok(())
+}
+
+/// Returns the error about a rule that no session explains: the mistake in its file, the reason why it does not read replies, or
+/// that there is no session.
+fn unexplained(rule: &Rule, activity: &Activity, errors: &[Diagnostic]) -> UserError {
+    match (errors.first(), &activity.reason) {
+        (Some(error), _) => {
+            UserError::failed(format!("the file of the rule {} has an error: {}", rule.name, error.brief()))
+                .help("pi rules lint shows the line")
+        }
+        (None, Some(reason)) => UserError::failed(format!("the rule {} does not read replies: {reason}", rule.name))
+            .help(format!("pi rules show {} prints it", rule.name)),
+        (None, None) => UserError::failed("there is no session of this folder")
+            .help("name a session file: pi rules explain RULE FILE"),
+    }
 }
 
 /// The firings of a rule in a session.
@@ -387,7 +412,7 @@ pub(crate) fn stats(environment: &Environment, args: &StatsArgs) -> Result<()> {
             counts.tokens_burned,
         ));
         for (reason, times) in &counts.degraded {
-            say(&format!("{:<width$}  {times} times it only reminded: {reason}", ""));
+            say(&format!("{:<width$}  {} it only reminded: {reason}", "", counted(*times, "time")));
         }
     }
     if ledger.rules.values().map(|counts| counts.tokens_burned).sum::<u64>() > ledger.tokens_burned {
@@ -456,9 +481,11 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
 fn why_blocked(blocked: &Blocked) -> String {
     match blocked {
         Blocked::Once { turn } => format!("it fires once in a session, and fired at reply {}", turn + 1),
-        Blocked::Gap { turns_left } => format!("it may fire again after {turns_left} more turns"),
-        Blocked::Cooldown { ms_left } => format!("it may fire again after {} more seconds", ms_left.div_ceil(1000)),
-        Blocked::MaxFirings { limit } => format!("it fired {limit} times, its limit for a session"),
+        Blocked::Gap { turns_left } => format!("it may fire again after {}", counted(*turns_left, "more turn")),
+        Blocked::Cooldown { ms_left } => {
+            format!("it may fire again after {}", counted(ms_left.div_ceil(1000), "more second"))
+        }
+        Blocked::MaxFirings { limit } => format!("it fired {}, its limit for a session", counted(*limit, "time")),
     }
 }
 

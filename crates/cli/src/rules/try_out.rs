@@ -6,7 +6,7 @@
 //! interrupt everywhere and without limits.
 
 use super::sessions::outcome;
-use super::{counted, given_up, list, take_reports};
+use super::{given_up, list, take_reports};
 use crate::args::values::peer;
 use crate::output::{stderr, stdout};
 use clap::{Args, ValueEnum};
@@ -21,6 +21,7 @@ use pijs_runtime::Environment;
 use pijs_runtime::rules::RuleProgram;
 use pijs_runtime::rules::RuleSet;
 use pijs_runtime::{Result, UserError};
+use pijs_terminal::counted;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

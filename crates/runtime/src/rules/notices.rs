@@ -3,6 +3,7 @@
 use pijs_agent::{AgentEvent, VERDICT_TYPE, VerdictAction};
 use pijs_llm::provider::one_line;
 use pijs_rules::{FiredRule, RetryLedger};
+use pijs_terminal::counted;
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -47,12 +48,12 @@ pub fn entry_lines(entry: &Value) -> Option<Vec<String>> {
 
 /// Sums up a turn in which replies were stopped.
 fn turn_line(ledger: &RetryLedger) -> Option<String> {
-    let replies = match ledger.interrupts {
-        0 => return None,
-        1 => "1 reply".to_owned(),
-        count => format!("{count} replies"),
-    };
-    Some(format!("rules stopped {replies} in this turn; about {} tokens were thrown away", ledger.tokens_burned))
+    if ledger.interrupts == 0 {
+        return None;
+    }
+    let (replies, tokens) = (counted(ledger.interrupts, "reply"), counted(ledger.tokens_burned, "token"));
+    let were = if ledger.tokens_burned == 1 { "was" } else { "were" };
+    Some(format!("rules stopped {replies} in this turn; about {tokens} {were} thrown away"))
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use crate::user_error::{Result, UserError};
 use pijs_agent::{ChangedRules, RuleSource, SessionRules};
 use pijs_rules::activity::{MAIN_AGENT, activities};
 use pijs_rules::engine::EngineOptions;
-use pijs_rules::{Activity, Bucket, ParsedFile, Rule, RuleEngine, RuleSettings, Severity, built_in};
+use pijs_rules::{Activity, Bucket, Diagnostic, ParsedFile, Rule, RuleEngine, RuleSettings, built_in, lint};
+use pijs_terminal::counted;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Rules and their settings.
@@ -95,14 +97,15 @@ impl RuleSet {
         RuleEngine::new(self.rules(), self.settings.clone(), EngineOptions { cwd, trace, ..EngineOptions::default() })
     }
 
-    /// Builds the rules of a session. Findings in rule files are warnings; `pi rules lint` explains them.
+    /// Builds the rules of a session. Errors in rule files are warnings, one for each file; `pi rules lint` explains them.
     pub fn into_session(self, notices: &Notices) -> SessionRules {
-        let errors: Vec<String> = self.errors();
-        for error in errors.iter().take(3) {
+        let errors = session_lines(&self.problems, &self.files, &self.settings);
+        for error in errors.iter().take(MAX_LINES) {
             notices.warn(error);
         }
-        if errors.len() > 3 {
-            notices.warn(format!("{} more findings in rule files; `pi rules lint` shows them", errors.len() - 3));
+        if errors.len() > MAX_LINES {
+            let more = counted(errors.len() - MAX_LINES, "more rule file");
+            notices.warn(format!("{more} with errors; to see them all: pi rules lint"));
         }
         if let Some(folder) = &self.untrusted {
             let folder = folder.display();
@@ -129,9 +132,14 @@ impl RuleSet {
         format!("no rule file (*.md, *.mdc) in {}; `pi rules init` writes an example", folders.join(", "))
     }
 
-    /// Returns the mistakes in the files, unreadable ones first.
-    pub fn errors(&self) -> Vec<String> {
-        errors(&self.problems, &self.files)
+    /// Returns the findings in the files: those of `pi rules lint`.
+    pub fn findings(&self) -> Vec<Diagnostic> {
+        lint::lint(&self.files, &self.settings)
+    }
+
+    /// Returns the errors in each file that has any. [`RuleSet::problems`] has the files that cannot be read.
+    pub fn errors(&self) -> BTreeMap<PathBuf, Vec<Diagnostic>> {
+        lint::errors(&self.files, &self.settings)
     }
 }
 
@@ -156,10 +164,21 @@ fn prompt_section(rules: &[Rule], settings: &RuleSettings) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-fn errors(problems: &[String], files: &[ParsedFile]) -> Vec<String> {
-    let findings = files.iter().flat_map(|file| &file.diagnostics);
-    let findings = findings.filter(|found| found.severity == Severity::Error).map(ToString::to_string);
-    problems.iter().cloned().chain(findings).collect()
+/// Maximum number of files whose errors a session shows.
+const MAX_LINES: usize = 3;
+
+/// Returns one line for each file with an error, unreadable ones first.
+fn session_lines(problems: &[String], files: &[ParsedFile], settings: &RuleSettings) -> Vec<String> {
+    let line = |errors: Vec<Diagnostic>| {
+        let (first, others) = errors.split_first()?;
+        let more = match others.len() {
+            0 => String::new(),
+            more => format!("; {} in this file", counted(more, "more error")),
+        };
+        Some(format!("{}{more}; to check it: pi rules lint", first.brief()))
+    };
+    let broken = lint::errors(files, settings).into_values().filter_map(line);
+    problems.iter().cloned().chain(broken).collect()
 }
 
 fn rules_of(files: &[ParsedFile]) -> Vec<Rule> {
@@ -184,7 +203,7 @@ impl RuleSource for ChangedFiles {
         }
         self.stamp = stamp;
         let RuleFileSet { mut files, problems, .. } = self.sources.read();
-        let errors = errors(&problems, &files);
+        let errors = session_lines(&problems, &files, &self.settings);
         let warnings = errors.iter().filter(|error| !self.reported.contains(error)).cloned().collect();
         self.reported = errors;
         if self.has_built_in {
