@@ -7,10 +7,11 @@ use clap::{Args, Subcommand};
 use pijs_conformance::drive::DriveArgs;
 use pijs_redact::Redactor;
 use pijs_runtime::tape::{ReplayStage, open, unplayable, unreadable};
-use pijs_runtime::{AgentOutcome, Environment, Isolation, Result, UserError, replay_agent};
+use pijs_runtime::{AgentOutcome, Environment, Isolation, Result, UserError, replay_agent, similar_names};
 use pijs_tape::{
     Case, Kept, Outcome, RealmNumber, Replay, ReplayOptions, Spans, Summary, TapeError, TapeIndex, TapeReader,
 };
+use pijs_terminal::counted;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -127,13 +128,16 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
         TapeCommand::Info { tape, json } => info(&at(tape), json),
         TapeCommand::Trim { tape, out, extension, until } => {
             let (path, kept) = (at(tape), Kept { extensions: extension, until });
+            check_names(&path, &kept.extensions)?;
             in_time_zone(environment, &open(&path)?.header().time_zone)?;
             let written = Written::begin(environment, &path, at(out))?;
             let (_, ticks) =
                 pijs_tape::trim(open(&path)?, &kept, written.file()).map_err(|error| unreadable(&path, &error))?;
             if ticks == 0 {
-                return Err(UserError::failed("the new tape would be empty")
-                    .help("`pi tape info` lists its extensions and counts its turns"));
+                return Err(UserError::failed(
+                    "the new tape would be empty: these extensions have no turn up to there",
+                )
+                .help("`pi tape info` lists its extensions and counts its turns"));
             }
             written.finish().await
         }
@@ -144,6 +148,10 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
             let stage = ReplayStage::prepare(environment, &path, Isolation::Thread).await?;
             let (_, left_out) = pijs_tape::cut(open(&path)?, &stage, ticks, written.file())
                 .map_err(|error| unplayable(&path, &error))?;
+            if left_out == 0 {
+                return Err(UserError::failed("the tape has no input in these turns")
+                    .help("`pi tape info` counts its turns, and pi ext inspect shows them"));
+            }
             stdout(&format!("inputs left out: {left_out}"));
             written.finish().await
         }
@@ -178,6 +186,24 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
                 .map_err(|error| UserError::failed(format!("{} cannot be written: {error}", out.display())))
         }
     }
+}
+
+/// Checks that the tape has an extension of each name.
+fn check_names(path: &Path, names: &[String]) -> Result<()> {
+    let realms = Summary::of(&mut open(path)?).map_err(|error| unreadable(path, &error))?.realms;
+    let Some(unknown) = names.iter().find(|name| !realms.iter().any(|realm| realm.is_called(name))) else {
+        return Ok(());
+    };
+    let all: BTreeSet<&str> = realms.iter().map(|realm| realm.extension.as_str()).collect();
+    let all: Vec<&str> = all.into_iter().collect();
+    let known = realms.iter().flat_map(|realm| [realm.extension.as_str(), realm.package.as_str()]);
+    let near = similar_names(unknown, known, str::to_owned).map(|near| format!("did you mean {near}? "));
+    let message = match all.as_slice() {
+        [] => format!("the tape has no extension {unknown:?}, and no other"),
+        all => format!("the tape has no extension {unknown:?}; it has: {}", all.join(", ")),
+    };
+    Err(UserError::failed(clean(&message))
+        .help(clean(&format!("{}name an id, or the name of a package", near.unwrap_or_default()))))
 }
 
 /// A tape that is derived from another one. It replaces the output file once it is complete.
@@ -247,6 +273,12 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
     };
     let played = Replay::new(tape, &stage, options).and_then(|replay| replay.without(ended).run());
     let mut played = played.map_err(|error| unplayable(path, &error))?;
+    let is_past_end = |tick: &u64| played.divergence.is_none() && *tick > played.ticks;
+    if let Some(tick) = args.from.or(args.until).filter(is_past_end) {
+        let ticks = counted(played.ticks, "turn");
+        return Err(UserError::usage(format!("the tape has no turn {tick}: it has {ticks}"))
+            .help("give the number of a turn, from 1 on"));
+    }
     let agent = match &played.divergence {
         None if args.until.is_none() && args.from.is_none() && args.against.is_none() => agent_loop(path).await?,
         _ => None,
@@ -353,7 +385,8 @@ fn judge_agent(path: &Path, agent: Option<&AgentOutcome>) -> Result<()> {
 
 fn agent_counts(agent: &AgentOutcome) -> String {
     let AgentOutcome { requests, tool_calls, entries, .. } = agent;
-    format!("; the agent's loop: {requests} requests, {tool_calls} tool calls, {entries} session entries")
+    let (requests, tool_calls) = (counted(*requests, "request"), counted(*tool_calls, "tool call"));
+    format!("; the agent's loop: {requests}, {tool_calls}, {}", counted(*entries, "session entry"))
 }
 
 /// Restarts the process in the recorded time zone. Locating a difference needs a realm in this thread, which has the time zone of
@@ -382,7 +415,8 @@ fn counts(played: &Outcome) -> String {
         0 => String::new(),
         skipped => format!(" ({skipped} skipped: the realm was stopped during them)"),
     };
-    format!("{realms} {}, {ticks} ticks{skipped}, {records} records", if *realms == 1 { "realm" } else { "realms" })
+    let (realms, ticks) = (counted(*realms, "realm"), counted(*ticks, "tick"));
+    format!("{realms}, {ticks}{skipped}, {}", counted(*records, "record"))
 }
 
 /// Prints the state of each realm.
@@ -398,7 +432,7 @@ fn states(played: &Outcome) {
 
 /// Prints the session so far, one entry per line, as far as it was sent to an extension.
 fn session(played: &Outcome) {
-    stdout(&format!("session: {} entries", played.session.len()));
+    stdout(&format!("session: {}", counted(played.session.len(), "entry")));
     for entry in &played.session {
         let message = entry.get("message").unwrap_or(entry);
         let role = ["role", "customType", "type"].iter().find_map(|member| message.get(member)?.as_str());
@@ -446,10 +480,16 @@ fn info(path: &Path, as_json: bool) -> Result<()> {
     stdout(&clean(&format!("policy   {}; profile {}; time zone {}", header.policy, header.profile, header.time_zone)));
     let is_whole = if summary.complete { "" } else { "; cut off" };
     let (ticks, records, lasted) = (summary.ticks, summary.records, seconds(summary.duration_us));
-    stdout(&format!("length   {ticks} ticks, {records} records, {lasted}, {size} bytes{is_whole}"));
+    let (ticks, records) = (counted(ticks, "tick"), counted(records, "record"));
+    stdout(&format!("length   {ticks}, {records}, {lasted}, {size} bytes{is_whole}"));
     for realm in &summary.realms {
         let ended = realm.ended.as_ref().map(|reason| format!(", {reason}")).unwrap_or_default();
-        stdout(&clean(&format!("realm {}  {}: {} ticks{ended}", realm.realm.0, realm.extension, realm.ticks)));
+        stdout(&clean(&format!(
+            "realm {}  {}: {}{ended}",
+            realm.realm.0,
+            realm.extension,
+            counted(realm.ticks, "tick")
+        )));
     }
     for kind in &summary.kinds {
         stdout(&clean(&format!("{:>8}  {}", kind.records, kind.kind)));

@@ -7,8 +7,9 @@
 use crate::extc_command::TestArgs;
 use crate::output::{clean, stderr, stdout};
 use pijs_runtime::tape::{ReplayStage, open, unplayable};
-use pijs_runtime::{Environment, Isolation, Result, UserError};
+use pijs_runtime::{Environment, Isolation, Result, UserError, similar_path};
 use pijs_tape::{Case, Changes, LabError, LabOptions, LabOutcome, Replay, ReplayOptions};
+use pijs_terminal::counted;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -113,13 +114,34 @@ fn inputs(environment: &Environment, inputs: &[PathBuf]) -> Result<(PathBuf, Vec
     };
     let (entry, tapes) = match inputs.split_first() {
         Some((first, rest)) if is_source(first) => (first.clone(), rest),
+        Some((first, rest)) if !rest.is_empty() && !is_tape(first) && !exists(environment, first) => {
+            return Err(missing_extension(environment, first));
+        }
         _ => (PathBuf::from("."), inputs),
     };
+    if !exists(environment, &entry) {
+        return Err(missing_extension(environment, &entry));
+    }
     match tapes {
         [] => Err(UserError::usage("no tape is named")
             .help("record one with `pi --tape tapes/NAME.tape -e ./my-extension`, then: extc test ./my-extension tapes/*.tape")),
         tapes => Ok((entry, tapes.to_vec())),
     }
+}
+
+fn exists(environment: &Environment, path: &Path) -> bool {
+    environment.dirs.cwd.join(path).exists()
+}
+
+fn is_tape(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "tape")
+}
+
+/// Returns the error for an extension that does not exist; without it, the tapes would be run with the package of this folder.
+fn missing_extension(environment: &Environment, path: &Path) -> UserError {
+    let near = similar_path(&environment.dirs.cwd, path).map(|near| format!("did you mean {}? ", near.display()));
+    UserError::usage(clean(&format!("the extension {} does not exist", path.display())))
+        .help(clean(&format!("{}name its folder or file, then the tapes", near.unwrap_or_default())))
 }
 
 /// Tests all tapes, grouped by time zone.
@@ -248,15 +270,18 @@ fn print(tested: &Tested) {
     match status {
         Status::Equal => {
             let explored = explored.as_ref().map(schedules).unwrap_or_default();
-            stdout(&clean(&format!("{tape}: equal ({} turns){explored}", changes.ticks)));
+            stdout(&clean(&format!("{tape}: equal ({}){explored}", counted(changes.ticks, "turn"))));
         }
         Status::Unordered => {
-            stdout(&clean(&format!("{tape}: equal ({} turns), and fails under another schedule", changes.ticks)));
+            stdout(&clean(&format!(
+                "{tape}: equal ({}), and fails under another schedule",
+                counted(changes.ticks, "turn")
+            )));
             stdout(&clean(&failing(tape, explored.as_ref())));
         }
-        Status::Accepted => stdout(&clean(&format!("{tape}: {} accepted", outputs(changes.count)))),
+        Status::Accepted => stdout(&clean(&format!("{tape}: {} accepted", counted(changes.count, "output")))),
         Status::Changed => {
-            stdout(&clean(&format!("{tape}: {} changed", outputs(changes.count))));
+            stdout(&clean(&format!("{tape}: {} changed", counted(changes.count, "output"))));
             stdout(&clean(&details(changes)));
         }
         Status::Failed => {
@@ -268,7 +293,7 @@ fn print(tested: &Tested) {
 
 fn schedules(explored: &Explored) -> String {
     let all = if explored.complete { ", all there are" } else { "" };
-    format!(", as under {} schedules{all}", explored.schedules)
+    format!(", as under {}{all}", counted(explored.schedules, "schedule"))
 }
 
 /// Returns the failure of a schedule, with the name of its tape.
@@ -280,10 +305,6 @@ fn failing(tape: &str, explored: Option<&Explored>) -> String {
     }
     let _ = write!(text, "  found in schedule {schedules}; run it again: pi ext drive --schedule {schedule} {tape}");
     text
-}
-
-fn outputs(count: u64) -> String {
-    format!("{count} {}", if count == 1 { "output" } else { "outputs" })
 }
 
 /// Returns the changes of a tape, with its name.
@@ -299,19 +320,16 @@ fn details(changes: &Changes) -> String {
         let _ = writeln!(text, "  and {more} more");
     }
     if changes.left_out > 0 {
-        let _ = writeln!(text, "  {} of the recording that nothing waits for any more", inputs_of(changes.left_out));
+        let _ =
+            writeln!(text, "  {} of the recording that nothing waits for any more", counted(changes.left_out, "input"));
     }
     text.truncate(text.trim_end().len());
     text
 }
 
-fn inputs_of(count: u64) -> String {
-    format!("{count} {}", if count == 1 { "input" } else { "inputs" })
-}
-
 fn summary(tested: &[Tested]) -> String {
     let count = |status: Status| tested.iter().filter(|tested| tested.status == status).count();
-    let all = format!("{} {}", tested.len(), if tested.len() == 1 { "tape" } else { "tapes" });
+    let all = counted(tested.len(), "tape");
     let parts = [
         (Status::Equal, "equal"),
         (Status::Changed, "changed"),
@@ -347,7 +365,7 @@ fn junit(tested: &[Tested]) -> String {
                 text.push_str("/>\n");
                 continue;
             }
-            Status::Changed => ("failure", format!("{} changed", outputs(changes.count)), details(changes)),
+            Status::Changed => ("failure", format!("{} changed", counted(changes.count, "output")), details(changes)),
             Status::Unordered => {
                 ("failure", "fails under another schedule".to_owned(), failing(tape, explored.as_ref()))
             }

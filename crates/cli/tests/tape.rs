@@ -461,6 +461,12 @@ fn extc_test_says_what_is_wrong_with_its_inputs() {
     {
         assert!(run.stdout.contains(words), "{words:?} is missing in:\n{}", run.stdout);
     }
+    for misspelt in ["./position.ts", "position"] {
+        let run = extc(&world, &["test", misspelt, "positions.tape"]);
+        run.failed(2, &[&format!("the extension {misspelt} does not exist")]);
+        assert!(run.stdout.is_empty(), "nothing is built: {}", run.stdout);
+    }
+    extc(&world, &["test", "./position.ts", "positions.tape"]).failed(2, &["did you mean ./positions.ts?"]);
     world.write("project/other/index.ts", "export default () => {};\n");
     let run = extc(&world, &["test", "other", "positions.tape"]);
     assert!(run.code == 1 && run.stdout.contains("the tape has no extension"), "{}", run.stdout);
@@ -483,8 +489,16 @@ fn a_small_tape_without_secrets_is_made_of_a_long_one() {
     assert!(info(&world, &early)["summary"]["ticks"].as_u64() <= Some(4));
     world.pi(&["tape", "trim", name, "-o", "early.tape"]).failed(1, &["early.tape cannot be written"]);
     world
-        .pi(&["tape", "trim", name, "-o", "x.tape", "--extension", "absent"])
-        .failed(1, &["the new tape would be empty"]);
+        .pi(&["tape", "trim", name, "-o", "x.tape", "--extension", "tape-watch", "--extension", "tape-wotch"])
+        .failed(1, &["the tape has no extension \"tape-wotch\"; it has: path:", "did you mean tape-watch?"]);
+    world.pi(&["tape", "trim", name, "-o", "x.tape", "--until", "0"]).failed(1, &["the new tape would be empty"]);
+    world.pi(&["tape", "cut", name, "-o", "x.tape", "--ticks", "9000..9001"]).failed(1, &["no input in these turns"]);
+    for option in ["--until", "--from"] {
+        world.pi(&["replay", name, option, "9000"]).failed(2, &["the tape has no turn 9000: it has "]);
+    }
+    let against = &["replay", name, "--against", "./nosuch"];
+    world.pi(against).failed(1, &["the extension ", "nosuch does not exist"]);
+    world.pi(&["tape", "info", "earli.tape"]).failed(1, &["No such file", "did you mean ", "early.tape?"]);
 
     let (_, positions) = record_positions(&world);
     let before = info(&world, &positions);

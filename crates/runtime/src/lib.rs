@@ -77,7 +77,7 @@ pub use ledger::{folder as ledger_folder, redactor as log_redactor};
 pub use loading::UNKNOWN_OPTION;
 pub use notices::Notices;
 pub use session::{AgentSession, LoadedSession, WIND_DOWN};
-pub use similar::{similar, similar_models, similar_names};
+pub use similar::{similar, similar_models, similar_names, similar_path};
 pub use text::{clean, indented, option_text};
 pub use user_error::{Exit, Result, UserError, is_missing};
 pub use watchdog::WatchThread;

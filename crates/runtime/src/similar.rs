@@ -1,5 +1,7 @@
 //! Suggests known names for a misspelt one.
 
+use std::path::{Path, PathBuf};
+
 /// Maximum edit distance (insertion, deletion, substitution, transposition) between a misspelt name and a suggestion; 1 for short
 /// names.
 const MAX_EDITS: usize = 2;
@@ -10,6 +12,16 @@ const MAX_SHOWN: usize = 3;
 /// Returns the known name that is most similar to `name`.
 pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     nearest(name, known).into_iter().next()
+}
+
+/// Returns the path beside `path` whose name is most similar, in the form in which `path` is written. `folder` is the working
+/// folder.
+pub fn similar_path(folder: &Path, path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let beside = std::fs::read_dir(folder.join(parent)).ok()?.flatten();
+    let names: Vec<String> = beside.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    similar(name, names.iter().map(String::as_str)).map(|name| parent.join(name))
 }
 
 /// Formats the known names that are most similar to `name`: `a`, or `a or b` for equal distances. `shown` formats each.

@@ -8,8 +8,9 @@ use crate::config::{Isolation, SessionConfig};
 use crate::environment::Environment;
 use crate::grants::UserDecisions;
 use crate::isolation::{Terms, opener};
+use crate::similar::similar_path;
 use crate::supply::Supplier;
-use crate::user_error::{Result, UserError};
+use crate::user_error::{Result, UserError, is_missing};
 use pijs_artifact::{Artifact, PositionMap, Verified};
 use pijs_extc::{SourceMaps, Supply};
 use pijs_host::{HostOptions, OpenError, OpenRealm, OpenedRealm, OpeningRealm};
@@ -214,7 +215,13 @@ fn recorded(
 ///
 /// Fails if the file does not exist or is not a tape.
 pub fn open(path: &Path) -> Result<TapeReader<BufReader<File>>> {
-    let file = File::open(path).map_err(|error| UserError::failed(format!("{}: {error}", path.display())))?;
+    let file = File::open(path).map_err(|error| {
+        let failure = UserError::failed(format!("{}: {error}", path.display()));
+        match similar_path(Path::new(""), path).filter(|_| is_missing(&error)) {
+            Some(near) => failure.help(format!("did you mean {}?", near.display())),
+            None => failure.help("a tape is a recording: pi --tape FILE makes one"),
+        }
+    })?;
     TapeReader::new(BufReader::new(file)).map_err(|error| unreadable(path, &error))
 }
 
@@ -277,6 +284,11 @@ impl ReplayStage {
     ///
     /// Fails if the replacement does not compile, or if the tape at `path` has no extension of its name.
     pub async fn against(mut self, environment: &Environment, path: &Path, entry: &Path) -> Result<Self> {
+        if !entry.exists() {
+            let near = similar_path(Path::new(""), entry).map(|near| format!("did you mean {}? ", near.display()));
+            let help = format!("{}name the folder or file of an extension", near.unwrap_or_default());
+            return Err(UserError::failed(format!("the extension {} does not exist", entry.display())).help(help));
+        }
         let compiler = crate::compile::Compiler::new(environment);
         let built = compiler.build(&format!("path:{}", entry.display()), &pijs_extc::Input::at(entry))?;
         let name = built.artifact.artifact().metadata.name.clone();

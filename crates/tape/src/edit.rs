@@ -27,10 +27,7 @@ pub struct Kept {
 
 impl Kept {
     fn has(&self, opening: &Opening) -> bool {
-        let is_named = |name: &String| {
-            let own = opening.modules.iter().find(|set| set.source.is_some());
-            opening.extension().as_str() == name || own.is_some_and(|own| own.name == *name)
-        };
+        let is_named = |name: &String| opening.extension().as_str() == name || opening.package() == name;
         self.extensions.is_empty() || self.extensions.iter().any(is_named)
     }
 }

@@ -405,4 +405,9 @@ impl Opening {
     pub fn extension(&self) -> &ExtensionId {
         &self.options.extension
     }
+
+    /// Returns the name of the extension's package; empty if the realm has no modules of its own.
+    pub fn package(&self) -> &str {
+        self.modules.iter().find(|set| set.source.is_some()).map_or("", |own| &own.name)
+    }
 }

@@ -35,12 +35,21 @@ pub struct RealmSummary {
     pub realm: RealmNumber,
     /// The extension of the realm.
     pub extension: ExtensionId,
+    /// Name of the extension's package.
+    pub package: String,
     /// Number of the realm's turns.
     pub ticks: u64,
     /// Reason why the realm ended; `None` if it did not.
     pub ended: Option<String>,
     /// Digest of all turns of the realm.
     pub digest: String,
+}
+
+impl RealmSummary {
+    /// Returns whether a name is the extension's id or the name of its package.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.extension.as_str() == name || self.package == name
+    }
 }
 
 /// Number of a tape's records of one kind.
@@ -74,7 +83,8 @@ impl Summary {
                 Event::Open(opening) => {
                     let extension = opening.extension().clone();
                     let (realm, digest) = (record.realm, String::new());
-                    realms.insert(realm, RealmSummary { realm, extension, ticks: 0, ended: None, digest });
+                    let package = opening.package().to_owned();
+                    realms.insert(realm, RealmSummary { realm, extension, package, ticks: 0, ended: None, digest });
                     Some(opening.now)
                 }
                 Event::Delivery(delivery) => Some(delivery.now),
