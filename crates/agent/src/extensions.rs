@@ -63,6 +63,10 @@ pub trait Extensions {
     fn missed_tools(&self) -> Vec<String> {
         Vec::new()
     }
+    /// Returns the names of tools that the model can call only after a search has found them.
+    fn deferred_tools(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Runs `prepareArguments` of a tool on the model's arguments; an exception becomes the error.
     fn prepare_arguments<'a>(&'a self, _tool: &'a str, raw: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
         async move { Ok(raw) }.boxed_local()
@@ -315,6 +319,10 @@ pub trait ToolSource {
     /// the tool.
     fn hostcalls(&self, _name: &str, _input: &Value) -> Option<Vec<Value>> {
         None
+    }
+    /// Returns the names of tools that the model can call only after a search has found them.
+    fn deferred(&self) -> Vec<String> {
+        Vec::new()
     }
     /// Returns the slash commands as name and description.
     fn commands(&self) -> Vec<(String, String)>;

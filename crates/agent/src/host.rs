@@ -259,6 +259,10 @@ impl Extensions for HostExtensions {
         self.host.missed_tools()
     }
 
+    fn deferred_tools(&self) -> Vec<String> {
+        self.beside.as_ref().map(|source| source.deferred()).unwrap_or_default()
+    }
+
     fn prepare_arguments<'a>(&'a self, tool: &'a str, raw: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
         async move {
             let found = self.host.tools().into_iter().find(|info| info.spec.name == tool);

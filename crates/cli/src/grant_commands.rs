@@ -37,10 +37,15 @@ pub(crate) fn grants(environment: &Environment, args: &GrantsArgs) -> Result<()>
 
 fn list(environment: &Environment, file: &GrantFile, which: Option<&str>, as_json: bool) -> Result<()> {
     let mut book = file.read()?;
-    if let Some(which) = which {
-        let key = key_of(environment, &book, which)
-            .ok_or_else(|| UserError::failed(format!("{}: no answers are recorded for it", clean(which))).help(HOW))?;
-        book.packages.retain(|known, _| *known == key);
+    match which {
+        Some(which) => {
+            let key = key_of(environment, &book, which).ok_or_else(|| {
+                UserError::failed(format!("{}: no answers are recorded for it", clean(which))).help(HOW)
+            })?;
+            book.packages.retain(|known, _| *known == key);
+        }
+        // A record stays after its last answer was taken back.
+        None => book.packages.retain(|_, record| !record.answers.is_empty()),
     }
     if as_json {
         stdout(&serde_json::to_string(&book).map_err(|error| UserError::failed(error.to_string()))?);

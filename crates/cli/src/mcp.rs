@@ -2,15 +2,20 @@
 
 use crate::args::{McpAddArgs, McpCommand};
 use crate::output::{clean, stderr, stdout};
+use crate::packages::loadable;
 use crate::terminal::Terminal;
 use pijs_durable::{Disk, Replace};
+use pijs_environment::SystemTimer;
 use pijs_mcp::config::{self, Reach, ServerConfig, ServerEntry, Source};
 use pijs_mcp::server::{Phase, Status};
 use pijs_packages::PackageEntry;
+use pijs_runtime::compile::{Compiler, input_of};
+use pijs_runtime::grant_file::GrantFile;
 use pijs_runtime::trust::Trust;
 use pijs_runtime::{
     Environment, Interface, Permissions, Result, UserError, mcp, mcp_commands, mcp_config, similar_names,
 };
+use pijs_terminal::counted;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -76,11 +81,63 @@ fn add(environment: &Environment, args: McpAddArgs) -> Result<()> {
     if args.local && !Trust::read(environment)?.covers(&environment.dirs.cwd) {
         stderr("note: this folder is not trusted, so its servers are not used; trust it with: pi trust");
     }
+    if !args.local
+        && let Some(note) = relative_note(environment, &entry)?
+    {
+        stderr(&clean(&note));
+    }
+    warn_of_replacing(environment);
     Ok(())
+}
+
+/// Explains the start folder of a program of the user's file whose command line names files of this folder. Returns `None` if the
+/// entry names none, or has a folder of its own.
+fn relative_note(environment: &Environment, entry: &ServerEntry) -> Result<Option<String>> {
+    let (Some(command), None) = (&entry.command, &entry.cwd) else { return Ok(None) };
+    let cwd = &environment.dirs.cwd;
+    let is_program = command.contains('/') && Path::new(command).is_relative();
+    let arguments = entry.args.iter().flatten().filter(|word| !word.starts_with('-'));
+    let is_here = |word: &&String| Path::new(word).is_relative() && cwd.join(word).exists();
+    let words: Vec<&String> = arguments.filter(is_here).chain(Some(command).filter(|_| is_program)).collect();
+    let Some(word) = words.first() else { return Ok(None) };
+    let here = match Trust::read(environment)?.covers(cwd) {
+        true => "a server starts in the folder of the session".to_owned(),
+        false => format!(
+            "a server starts in your home folder, {}, because this folder is not trusted (pi trust), and in the folder of the session once it is",
+            environment.dirs.home.display()
+        ),
+    };
+    Ok(Some(format!(
+        "note: `{word}` is relative: {here}. To start the server here in every session, add it with --cwd {}",
+        cwd.display()
+    )))
+}
+
+/// Warns that a session does not use the servers of `mcp.json`, if an extension replaces the built-in support.
+fn warn_of_replacing(environment: &Environment) {
+    for id in replacing(environment) {
+        stderr(&clean(&format!(
+            "warning: the extension {id} registers /mcp and connects MCP servers itself, so sessions do not use {}. To use it, run: \
+             pi remove {id}. Or move entries into .mcp.json of the project, with keys as ${{NAME}}",
+            config::FILE_NAME
+        )));
+    }
+}
+
+/// Returns the extensions of a session here that replace the built-in support, as far as their code names the command.
+fn replacing(environment: &Environment) -> Vec<String> {
+    let compiler = Compiler::new(environment);
+    let replaces = |package: &PackageEntry| {
+        let id = package.id.as_str();
+        let built = compiler.build(id, &input_of(id, &package.root, &package.entries));
+        built.is_ok_and(|built| built.metadata().offers.commands.contains_key(mcp::COMMAND))
+    };
+    loadable(environment).iter().filter(|package| replaces(package)).map(|package| package.id.to_string()).collect()
 }
 
 fn remove(environment: &Environment, name: &str, local: bool) -> Result<()> {
     let path = file(environment, local);
+    let grants = recorded(environment, name, local)?;
     let text = mcp_config::read(&path)?;
     let is_there = text.is_some() && edit(&path, name, None)?;
     if !is_there {
@@ -90,11 +147,22 @@ fn remove(environment: &Environment, name: &str, local: bool) -> Result<()> {
             UserError::failed(message).help(format!("pi mcp list shows what there is; try {other} for the other file"))
         );
     }
-    stderr(&clean(&format!(
-        "removed {name} from {}; its grants are kept; revoke them with: pi ext grants revoke mcp:{name}",
-        path.display()
-    )));
+    let kept = match grants {
+        Some(key) => format!("; its grants are kept; to revoke them: pi ext grants revoke '{key}'"),
+        None => String::new(),
+    };
+    stderr(&clean(&format!("removed {name} from {}{kept}", path.display())));
     Ok(())
+}
+
+/// Returns the key under which answers about a server of a file are recorded, if there are any.
+fn recorded(environment: &Environment, name: &str, local: bool) -> Result<Option<String>> {
+    let key = match local {
+        true => format!("mcp:{}#{name}", environment.dirs.cwd.display()),
+        false => format!("mcp:{name}"),
+    };
+    let book = GrantFile::new(environment, Arc::new(SystemTimer::new())).read()?;
+    Ok(book.packages.get(&key).filter(|record| !record.answers.is_empty()).map(|_| key))
 }
 
 /// Adds, replaces or removes a server in a file; returns whether the file had a server with this name.
@@ -168,7 +236,7 @@ pub(crate) fn line(server: &Value) -> String {
     line.push_str(&format!("\n  {}", text("reach").unwrap_or_default()));
     if let Some(state) = text("state") {
         let count = |key: &str| server.get(key).and_then(Value::as_array).map_or(0, Vec::len);
-        line.push_str(&format!("\n  {state}, {} tools", count("tools")));
+        line.push_str(&format!("\n  {state}, {}", counted(count("tools"), "tool")));
         if count("withheld") > 0 {
             line.push_str(&format!(", {} left out until you agree", count("withheld")));
         }
@@ -182,6 +250,9 @@ pub(crate) fn line(server: &Value) -> String {
 fn list(environment: &Environment, as_json: bool) -> Result<()> {
     let servers = documents(environment)?;
     show(&servers, as_json);
+    if !servers.is_empty() {
+        warn_of_replacing(environment);
+    }
     Ok(())
 }
 
@@ -214,6 +285,9 @@ async fn probe(environment: &Environment, as_json: bool) -> Result<()> {
         })
         .collect();
     show(&shown, as_json);
+    if !shown.is_empty() {
+        warn_of_replacing(environment);
+    }
     let down = |status: &&Status| status.enabled && status.phase != Phase::Open;
     match statuses.iter().filter(down).count() + problems.len() {
         0 => Ok(()),

@@ -408,6 +408,7 @@ impl Server {
         });
         let handler = Handler::new(&self.config.name, (Arc::clone(&self.options.session), self.calls.clone()), changed);
         let limits = (why.clone(), HANDSHAKE.min(timeout));
+        let mut program_files = None;
         let connection = match &self.config.reach {
             Reach::Stdio { command, args, env, cwd } => {
                 let mut env = self.expand_all(env).await?;
@@ -417,7 +418,7 @@ impl Server {
                     env.entry(SAFE_PATH.to_owned()).or_insert_with(|| "1".to_owned());
                 }
                 let cwd = cwd.as_deref().or(away);
-                self.check_program(command, args, &env, cwd).await?;
+                program_files = self.check_program(command, args, &env, cwd).await?;
                 let start = stdio::Start { command, args, env, cwd };
                 let (transport, program): (_, Program) =
                     stdio::start(&self.calls, start, &why).await.map_err(|error| error.message)?;
@@ -441,6 +442,9 @@ impl Server {
         };
         let connection = Arc::new(connection.with_timeout(timeout));
         self.fetch_lists(&connection).await?;
+        if let Some(files) = program_files {
+            self.pin_program(&files);
+        }
         {
             let mut state = self.lock();
             state.connection = Some(Arc::clone(&connection));

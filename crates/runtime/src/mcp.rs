@@ -12,6 +12,8 @@ mod port;
 mod program_files;
 mod tools;
 
+pub use self::command::NAME as COMMAND;
+
 use self::auth_file::McpAuthFile;
 use self::pin_file::PinFile;
 use self::port::McpSessionPort;

@@ -258,7 +258,16 @@ fn servers_that_an_extension_leaves_unused_are_reported() {
     for words in ["adapter.ts", "mcp.json are not used: s.", "pi remove", ".mcp.json of the project"] {
         assert!(notice.contains(words), "{words}: {notice}");
     }
+    for args in
+        [&["mcp", "list"][..], &["mcp", "list", "--probe"], &["mcp", "add", "docs", "--url", "https://example.com"]]
+    {
+        let said = world.pi(args).stderr;
+        let words = ["registers /mcp and connects MCP servers itself", "adapter.ts", "pi remove"];
+        assert!(words.iter().all(|words| said.contains(words)), "{args:?}: {said}");
+    }
     // Without a server in the file, there is no notice.
+    assert!(world.pi(&["mcp", "remove", "docs"]).code == Some(0) && world.pi(&["mcp", "remove", "s"]).code == Some(0));
+    assert!(!world.pi(&["mcp", "list"]).stderr.contains("registers /mcp"));
     fs::remove_file(world.at("home/.pi/agent/mcp.json")).expect("removed");
     let (ran, _) = world.session(&[], &[]);
     assert!(!ran.stderr.contains("registers /mcp"), "{}", ran.stderr);

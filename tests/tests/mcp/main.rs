@@ -186,6 +186,16 @@ fn a_stored_answer_applies_to_one_program_until_revoked() {
     assert_eq!(world.session(&[echo("x")], &[]).1, ["again: x"]);
     assert_eq!(world.pi(&["ext", "grants", "revoke", "mcp:s"]).code, Some(0));
     assert!(world.session(&[echo("x")], &[]).1[0].contains("capability `mcp`"));
+    let left = world.pi(&["ext", "grants"]);
+    assert!(left.stdout.is_empty() && left.stderr.contains("no grants"), "{}{}", left.stdout, left.stderr);
+    world.pi(&["ext", "grants", "allow", "mcp:s", "mcp:s/echo"]);
+    let removed = world.pi(&["mcp", "remove", "s"]);
+    assert!(
+        removed.stderr.contains("its grants are kept; to revoke them: pi ext grants revoke 'mcp:s'"),
+        "{}",
+        removed.stderr
+    );
+    assert!(world.pi(&["ext", "grants", "revoke", "mcp:s"]).stderr.contains("1 answer taken back"));
 }
 
 #[test]
@@ -265,10 +275,49 @@ fn a_server_of_the_user_starts_in_the_home_until_the_folder_is_trusted() {
 fn deferred_tools_are_found_and_then_called() {
     let world = World::new();
     world.servers(json!({"s": {"command": SERVER, "args": ["good"], "exposure": "deferred"}}));
-    let calls = [("tool_search", json!({"query": "say a text again"})), echo("found")];
-    let (ran, texts) = world.session(&calls, &["--allow", "mcp"]);
-    assert!(texts[0].contains("mcp__s__echo: Says a text again"), "{texts:?} {}", ran.stderr);
-    assert_eq!(texts[1], "again: found");
+    let calls = [echo("early"), ("tool_search", json!({"query": "say a text again"})), echo("found")];
+    let tape = world.at("deferred.tape").display().to_string();
+    let (ran, texts) = world.session(&calls, &["--allow", "mcp", "--tape", &tape]);
+    for words in ["mcp__s__echo is deferred", "find it with tool_search", "--exposure direct"] {
+        assert!(texts[0].contains(words), "{words}: {texts:?} {}", ran.stderr);
+    }
+    assert!(texts[1].contains("mcp__s__echo: Says a text again"), "{texts:?} {}", ran.stderr);
+    assert_eq!(texts[2], "again: found");
+    let replayed = world.pi(&["replay", &tape]);
+    assert_eq!(replayed.code, Some(0), "{}", replayed.stderr);
+}
+
+#[test]
+fn a_program_counts_as_changed_only_after_it_has_answered_once() {
+    let world = World::new();
+    let script = world.at("project/server.sh");
+    let write = |comment: &str| fs::write(&script, format!("# {comment}\nexec {SERVER} good\n")).expect("written");
+    write("first");
+    let added = world.pi(&["mcp", "add", "s", "--exposure", "direct", "--", "/bin/sh", "server.sh"]);
+    let home = world.at("home").canonicalize().expect("a folder").display().to_string();
+    for words in ["`server.sh` is relative", "starts in your home folder, ", &home, "pi trust", "--cwd "] {
+        assert!(added.stderr.contains(words), "{words}: {}", added.stderr);
+    }
+    let allowed = ["--allow", "mcp"];
+    let trusted = ["--allow", "mcp", "--approve"];
+    // It starts in the home folder, which has no such script.
+    let (ran, texts) = world.session(&[echo("x")], &allowed);
+    assert!(texts[0].contains("not found") && ran.stderr.contains("this folder is not trusted"), "{}", ran.stderr);
+    // A script that has never answered may still be repaired.
+    write("second");
+    let (ran, texts) = world.session(&[echo("x")], &trusted);
+    assert_eq!(texts, ["again: x"], "{}", ran.stderr);
+    // A start that fails does not replace what was pinned.
+    let (ran, _) = world.session(&[echo("x")], &allowed);
+    assert!(ran.stderr.contains("this folder is not trusted"), "{}", ran.stderr);
+    assert_eq!(world.session(&[echo("x")], &trusted).1, ["again: x"]);
+    write("third");
+    let (ran, texts) = world.session(&[echo("x")], &trusted);
+    assert!(texts[0].contains("not found") && ran.stderr.contains("its program changed since"), "{}", ran.stderr);
+    // The same name in the folder where the server did not run until now.
+    fs::write(world.at("home/server.sh"), format!("# other\nexec {SERVER} good\n")).expect("written");
+    let (ran, texts) = world.session(&[echo("x")], &allowed);
+    assert!(texts[0].contains("not found") && ran.stderr.contains("runs other files than"), "{}", ran.stderr);
 }
 
 #[test]
@@ -401,7 +450,8 @@ fn commands_change_the_file_and_name_the_next_step() {
     assert_eq!(world.pi(&["mcp", "add", "a/b", "--", "x"]).code, Some(2));
     assert!(world.pi(&["mcp", "login", "docs"]).stderr.contains("`Authorization` header"));
     assert!(world.pi(&["mcp", "login", "s"]).stderr.contains("it is a local program"));
-    assert_eq!(world.pi(&["mcp", "remove", "docs"]).code, Some(0));
+    let removed = world.pi(&["mcp", "remove", "docs"]);
+    assert!(removed.code == Some(0) && !removed.stderr.contains("grants"), "it has none: {}", removed.stderr);
     assert_eq!(world.pi(&["mcp", "remove", "docs"]).code, Some(1));
     let listed = world.pi(&["mcp", "list", "--probe"]);
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);

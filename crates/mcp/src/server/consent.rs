@@ -1,7 +1,7 @@
 //! Compares the files, tools and prompts of a server with what the user agreed to.
 //!
-//! They are pinned at the first use of the server. Until the user agrees, a changed program is not started, and changed or new
-//! tools and prompts are withheld.
+//! They are pinned at the first use of the server, which is the first time that it answers. Until the user agrees, a changed
+//! program is not started, and changed or new tools and prompts are withheld.
 
 use super::{Known, Server, short_digest};
 use crate::config::Source;
@@ -14,6 +14,9 @@ use rmcp::model::{Prompt, Tool};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Maximum number of files that are pinned for a program, if it uses fewer at its present start.
+const MAX_PROGRAM_FILES: usize = 64;
+
 impl Server {
     /// Returns the key of the pins for a part of the server. The key contains the server's identity, so another program with the
     /// same name has other pins.
@@ -22,16 +25,17 @@ impl Server {
         format!("{} {}{part}", self.options.key, short_digest(&self.config.identity()))
     }
 
-    /// Requests consent for a program whose files have changed since its last use.
+    /// Requests consent for a program whose files have changed since its last use. Returns the digests to pin with
+    /// [`Server::pin_program`] once the server has answered: files of a program that never answered are not in use.
     pub(super) async fn check_program(
         &self,
         command: &str,
         args: &[String],
         env: &BTreeMap<String, String>,
         cwd: Option<&str>,
-    ) -> Result<(), String> {
+    ) -> Result<Option<ToolDigests>, String> {
         if !guard!(McpProgram) {
-            return Ok(());
+            return Ok(None);
         }
         let key = self.pin_key("program");
         let session = &self.options.session;
@@ -49,29 +53,43 @@ impl Server {
             let finding = tokio::task::spawn_blocking(move || session.program(&start, &known));
             finding.await.map_err(|error| error.to_string())??
         };
-        let others: Vec<&str> = match &known {
-            Some(known) => now
-                .iter()
-                .filter(|(file, found)| !is_agreed(known.get(*file), found))
-                .map(|(file, _)| file.as_str())
-                .collect(),
-            None => Vec::new(),
-        };
+        let Some(known) = known else { return Ok(Some(now)) };
+        let is_other = |(file, found): &(&String, &String)| !is_agreed(known.get(*file), found);
+        let others: Vec<&str> = now.iter().filter(is_other).map(|(file, _)| file.as_str()).collect();
         if !others.is_empty() {
             let name = &self.config.name;
+            let has_changed = others.iter().any(|file| known.contains_key(*file));
             let files = shown(&others.join(", "), 400);
-            let what = format!("start a program that has changed: {files}");
-            if !self.request_consent(what, &files).await {
+            let what =
+                if has_changed { "start a program that has changed" } else { "start a program with other files" };
+            if !self.request_consent(what.to_owned(), &files).await {
+                let why = if has_changed { "its program changed" } else { "its program runs other files than" };
+                let since = if has_changed { "since" } else { "when" };
                 return Err(format!(
-                    "its program changed since you last used it ({files}); it is started when you agree: start pi at a terminal, or \
+                    "{why} {since} you last used it ({files}); it is started when you agree: start pi at a terminal, or \
                      pi mcp accept {name}"
                 ));
             }
+            // The user has agreed to these files, whether or not the program works.
+            self.pin_program(&now);
         }
-        if known.as_ref() != Some(&now) {
-            session.change_pins(&mut |pins| pins.pin(&key, now.clone()));
+        Ok(Some(now))
+    }
+
+    /// Pins the files of the program. Files that are pinned and not used this time stay pinned: the server may start in another
+    /// folder next time.
+    pub(super) fn pin_program(&self, now: &ToolDigests) {
+        let key = self.pin_key("program");
+        let session = &self.options.session;
+        let before = session.pins().digests(&key).cloned();
+        let mut pinned = before.clone().unwrap_or_default();
+        pinned.extend(now.clone());
+        if pinned.len() > MAX_PROGRAM_FILES {
+            pinned = now.clone();
         }
-        Ok(())
+        if before.as_ref() != Some(&pinned) {
+            session.change_pins(&mut |pins| pins.pin(&key, pinned.clone()));
+        }
     }
 
     /// Fetches the tools and prompts of the server, and withholds those that require consent.

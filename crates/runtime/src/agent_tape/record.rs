@@ -472,6 +472,12 @@ impl Extensions for RecordedExtensions {
         missed
     }
 
+    fn deferred_tools(&self) -> Vec<String> {
+        let deferred = self.extensions.deferred_tools();
+        self.fact("deferred_tools", json!(deferred));
+        deferred
+    }
+
     fn prepare_arguments<'a>(&'a self, tool: &'a str, raw: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
         async move {
             let id = self.wire.ask("prepare_arguments", json!({"tool": tool, "raw": raw}));

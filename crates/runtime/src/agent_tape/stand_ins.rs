@@ -290,6 +290,10 @@ impl Extensions for TapedExtensions {
         self.fact("missed_tools")
     }
 
+    fn deferred_tools(&self) -> Vec<String> {
+        self.fact("deferred_tools")
+    }
+
     fn prepare_arguments<'a>(&'a self, tool: &'a str, raw: Value) -> LocalBoxFuture<'a, Result<Value, String>> {
         async move {
             let id = self.stage.ask("prepare_arguments", json!({"tool": tool, "raw": raw}));

@@ -6,10 +6,11 @@ use crate::user_error::{Result, UserError};
 use pijs_durable::{Disk, Replace};
 use pijs_mcp::config::{self, Exposure, Source};
 use pijs_mcp::server::{Phase, Status};
+use pijs_terminal::counted;
 use std::path::PathBuf;
 
 /// The command's name.
-pub(super) const NAME: &str = "mcp";
+pub const NAME: &str = "mcp";
 const USAGE: &str = "Usage: /mcp, /mcp reconnect|enable|disable|login|logout SERVER";
 
 /// Returns the entry for the list of commands. Returns `None` in a session without servers, as in pi 0.87.1.
@@ -51,7 +52,7 @@ impl McpSession {
 
     fn state_of(&self, name: &str) -> String {
         let status = self.statuses().into_iter().find(|status| status.name == name);
-        status.map_or_else(|| "gone".to_owned(), |status| format!("connected, {} tools", status.tools.len()))
+        status.map_or_else(|| "gone".to_owned(), |status| format!("connected, {}", counted(status.tools.len(), "tool")))
     }
 
     /// Enables or disables a server: in the file that names it, or for this session if an extension registered it.
@@ -101,7 +102,7 @@ fn line(status: &Status) -> String {
     };
     let state = match status.phase {
         _ if !status.enabled => "disabled".to_owned(),
-        Phase::Open => format!("connected, {} tools", status.tools.len()),
+        Phase::Open => format!("connected, {}", counted(status.tools.len(), "tool")),
         Phase::Down => "disconnected, reconnects on next call".to_owned(),
         phase => phase.word().to_owned(),
     };

@@ -8,6 +8,7 @@ use pijs_mcp::config::Exposure;
 use pijs_mcp::results::{self, McpContent};
 use pijs_mcp::server::{ServerPrompt, ServerTool, Status, extension_of};
 use pijs_protocol::ExtensionId;
+use pijs_terminal::counted;
 use pijs_tools::system::{OsToolSystem, ToolSystem};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -210,6 +211,11 @@ impl ToolSource for McpTools {
         Some(vec![json!({"op": "call", "target": tool.target(), "arguments": input})])
     }
 
+    fn deferred(&self) -> Vec<String> {
+        let tools = self.servers.tools().into_iter().filter(|tool| !self.is_told(tool));
+        tools.map(|tool| tool.name).collect()
+    }
+
     fn prompt_sections(&self) -> Map<String, Value> {
         let section = servers_section(self.servers.deferred());
         section.map(|text| ("mcp_servers".to_owned(), json!(text))).into_iter().collect()
@@ -258,7 +264,8 @@ fn servers_section(mut listed: Vec<(String, Option<String>)>) -> Option<String> 
             line.push_str(&format!(": {}", pijs_mcp::names::visible(summary, MAX_SUMMARY)));
         }
         if text.len() + line.len() > MAX_SECTION {
-            text.push_str(&format!("\n- … {} more servers; find their tools with tool_search", count - at));
+            let more = counted(count - at, "more server");
+            text.push_str(&format!("\n- … {more}; find their tools with tool_search"));
             break;
         }
         text.push_str(&line);
