@@ -311,7 +311,8 @@ fn changes(before: &Offers, offers: &Offers) -> Vec<String> {
     let more = lines.len().saturating_sub(MAX_OFFERED);
     lines.truncate(MAX_OFFERED);
     if more > 0 {
-        lines.push(format!("adds {more} more tools and commands; list them: pi ext show"));
+        let parts = if more == 1 { "tool or command" } else { "tools and commands" };
+        lines.push(format!("adds {more} more {parts}; list them: pi ext show"));
     }
     if offers.more && !before.more {
         lines.push("adds tools or commands whose names are computed at run time".to_owned());

@@ -408,7 +408,11 @@ fn links_out(left_out: &[LeftOut]) -> impl Iterator<Item = ResourceProblem> {
     let more = left_out.len().saturating_sub(MAX_LINKS_REPORTED);
     left_out.iter().take(MAX_LINKS_REPORTED).enumerate().map(move |(index, LeftOut { path, real, package })| {
         let is_last = more > 0 && index + 1 == MAX_LINKS_REPORTED;
-        let others = if is_last { format!("; {more} more files are skipped for this reason") } else { String::new() };
+        let others = match more {
+            _ if !is_last => String::new(),
+            1 => "; 1 more file is skipped for this reason".to_owned(),
+            more => format!("; {more} more files are skipped for this reason"),
+        };
         let message = format!(
             "it links to {}, outside the package {}, and is skipped{others}",
             real.display(),

@@ -16,6 +16,7 @@ use pijs_protocol::{ExtensionId, guard};
 use pijs_runtime::AgentSession;
 use pijs_runtime::Environment;
 use pijs_runtime::similar_names;
+use pijs_terminal::counted;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -454,9 +455,10 @@ impl UserCommands {
             Some(format!("file: {}", file.unwrap_or_else(|| "none, it is kept in memory".to_owned()))),
             Some(format!("id: {id}")),
             Some(format!(
-                "{} prompts, {} replies, {entries} entries",
-                of(|message| matches!(message, Message::User(_))),
-                of(|message| matches!(message, Message::Assistant(_)))
+                "{}, {}, {}",
+                counted(of(|message| matches!(message, Message::User(_))), "prompt"),
+                counted(of(|message| matches!(message, Message::Assistant(_))), "reply"),
+                counted(entries, "entry")
             )),
             percent.map(|percent| format!("context: {percent:.1}% full")),
         ];

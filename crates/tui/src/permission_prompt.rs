@@ -106,7 +106,7 @@ fn both_ends(mut lines: Vec<String>, room: usize) -> Vec<String> {
     let kept = room.saturating_sub(1 + usize::from(last.is_some()));
     let missing = lines.len() - kept;
     lines.truncate(kept);
-    lines.push(format!("[{missing} more lines]"));
+    lines.push(format!("[{}]", pijs_terminal::counted(missing, "more line")));
     lines.extend(last);
     lines
 }

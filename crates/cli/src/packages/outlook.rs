@@ -7,6 +7,7 @@
 
 use pijs_hostcall::prompt::shown;
 use pijs_protocol::artifact::{Finding, Verdict};
+use pijs_terminal::counted;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -48,7 +49,7 @@ impl Outlook {
         let more = without.len().saturating_sub(MAX_NAMED);
         let mut without: Vec<String> = without.into_iter().take(MAX_NAMED).collect();
         if more > 0 {
-            without.push(format!("{more} more parts (pi ext show)"));
+            without.push(format!("{} (pi ext show)", counted(more, "more part")));
         }
         if lacks_grants {
             without.push("the permissions that it was not granted".to_owned());

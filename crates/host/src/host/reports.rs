@@ -56,8 +56,11 @@ impl Host {
                 continue;
             }
             record::left_out(&self.0.services, &slot.cell.borrow().caller, errors, lines);
+            let counted = |count: u64, noun: &str| format!("{count} more {noun}{}", if count == 1 { "" } else { "s" });
             let message = format!(
-                "the last turn reported {errors} more errors and {lines} more lines of output, which are not shown"
+                "the last turn reported {} and {} of output, which are not shown",
+                counted(errors, "error"),
+                counted(lines, "line")
             );
             self.report(&slot, None, ReportKind::Warning { message });
         }
