@@ -9,7 +9,6 @@ use pijs_environment::SystemTimer;
 use pijs_mcp::config::{self, Reach, ServerConfig, ServerEntry, Source};
 use pijs_mcp::server::{Phase, Status};
 use pijs_packages::PackageEntry;
-use pijs_runtime::compile::{Compiler, input_of};
 use pijs_runtime::grant_file::GrantFile;
 use pijs_runtime::trust::Trust;
 use pijs_runtime::{
@@ -124,15 +123,30 @@ fn warn_of_replacing(environment: &Environment) {
     }
 }
 
-/// Returns the extensions of a session here that replace the built-in support, as far as their code names the command.
+/// Maximum size of an entry that is searched, in bytes.
+const MAX_ENTRY: u64 = 4 << 20;
+
+/// Returns the extensions of a session here that replace the built-in support, as far as the text of their entries shows it.
+/// Building them would take longer than the command.
 fn replacing(environment: &Environment) -> Vec<String> {
-    let compiler = Compiler::new(environment);
     let replaces = |package: &PackageEntry| {
-        let id = package.id.as_str();
-        let built = compiler.build(id, &input_of(id, &package.root, &package.entries));
-        built.is_ok_and(|built| built.metadata().offers.commands.contains_key(mcp::COMMAND))
+        let texts = package.entries.iter().filter_map(|entry| Disk::system().read(entry, MAX_ENTRY).ok().flatten());
+        texts.into_iter().any(|text| registers(&String::from_utf8_lossy(&text), mcp::COMMAND))
     };
     loadable(environment).iter().filter(|package| replaces(package)).map(|package| package.id.to_string()).collect()
+}
+
+/// Returns whether a text calls `registerCommand`, or a function of such a name (`registerMcpCommand`), with a command as its
+/// first argument.
+fn registers(text: &str, command: &str) -> bool {
+    const QUOTES: [char; 3] = ['"', '\'', '`'];
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+    text.match_indices("Command(").any(|(at, call)| {
+        let function = text[..at].rsplit(|c| !is_name(c)).next().unwrap_or_default();
+        let first = text[at + call.len()..].trim_start().strip_prefix(QUOTES);
+        let rest = first.and_then(|first| first.strip_prefix(command));
+        function.starts_with("register") && rest.is_some_and(|rest| rest.starts_with(QUOTES))
+    })
 }
 
 fn remove(environment: &Environment, name: &str, local: bool) -> Result<()> {
@@ -366,4 +380,19 @@ fn logout(environment: &Environment, name: &str) -> Result<()> {
         false => format!("{name}: not signed in"),
     }));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extension_that_registers_the_command_is_found_by_its_text() {
+        for text in ["pi.registerCommand('mcp', {})", "  registerMcpCommand(\n\"mcp\");", "a.registerCommand(`mcp`"] {
+            assert!(registers(text, "mcp"), "{text}");
+        }
+        for text in ["pi.registerCommand('mcp-auth', {})", "pi.registerTool('mcp')", "runCommand('mcp')", "x('mcp')"] {
+            assert!(!registers(text, "mcp"), "{text}");
+        }
+    }
 }
