@@ -488,6 +488,25 @@ fn answers_for_the_session_outlive_a_reload_unless_the_grants_of_this_very_packa
 }
 
 #[test]
+fn an_answer_for_one_call_is_not_repeated_for_the_next_call() {
+    let world = World::new();
+    // No extension handles `session_start`.
+    let code = "import { execFileSync } from 'node:child_process';
+      export default (pi: any) => pi.registerCommand('run', { handler: async (_: string, ctx: any) => {
+        try { execFileSync('true', []); ctx.ui.notify('ran'); } catch (error: any) { ctx.ui.notify(error.message); }
+      } });";
+    world.write("project/run.ts", code);
+    let model = world.script(&[]);
+    let mut client = Client::start(&world, &["--model", &model, "--no-session", "-e", "./run.ts"]);
+    for _ in 0..2 {
+        assert_eq!(answering(&mut client, "/run", "Allow this once"), (1, vec![json!("ran")]));
+        let (questions, told) = answering(&mut client, "/run", "Deny");
+        assert!(questions == 1 && told != [json!("ran")], "{told:?}");
+    }
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
 fn a_package_that_looks_around_as_it_starts_asks_one_question_for_each_file_that_is_there() {
     let world = World::new();
     let there = world.write("elsewhere/there", "x").display().to_string();

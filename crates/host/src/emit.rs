@@ -87,6 +87,14 @@ impl Host {
         outcome
     }
 
+    /// Ends the load of all packages for the gate, if no handler of `session_start` still belongs to it. The event is emitted only
+    /// to handlers, and would not end the load without one.
+    pub(crate) fn end_loads_without_handlers(&self) {
+        if !self.has_handlers("session_start") {
+            self.0.services.dispatcher.gate().end_loads();
+        }
+    }
+
     async fn emit_trimmed(&self, event: Event, teller: Option<&ExtensionId>, between: &mut Between<'_>) -> Outcome {
         self.count_reports_anew(event.name());
         self.restarts_done().await;

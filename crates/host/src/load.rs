@@ -133,7 +133,7 @@ impl Host {
         let id = slot.cell.borrow().package.id().clone();
         self.0.services.dispatcher.gate().begin_load(&id);
         self.revive_in_load(slot).await;
-        if self.0.session.started.get() {
+        if self.0.session.started.get() || !self.has_handlers("session_start") {
             self.0.services.dispatcher.gate().end_load(&id);
         }
     }

@@ -131,6 +131,7 @@ impl Host {
             }
         }
         self.expect(0);
+        self.end_loads_without_handlers();
     }
 
     async fn load_at_once(

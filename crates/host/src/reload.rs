@@ -49,6 +49,7 @@ impl Host {
         for slot in slots {
             reports.push(self.load_into(&slot, FirstLoad::Stays).await);
         }
+        self.end_loads_without_handlers();
         reports
     }
 
