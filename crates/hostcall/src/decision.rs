@@ -1,5 +1,6 @@
 //! Decisions about calls, and their names in the ledger and on the wire.
 
+use crate::prompt::AnswerExtent;
 use crate::risk::ExpectedLoss;
 use crate::subject::Subject;
 use pijs_protocol::HostcallError;
@@ -100,6 +101,8 @@ pub enum Reason {
     Policy,
     /// The user denied the call.
     User,
+    /// The user denied an earlier call, and this one was not asked about.
+    EarlierAnswer(AnswerExtent),
     /// There is no user to prompt.
     NonInteractive,
     /// The path is protected in every mode.
@@ -119,7 +122,7 @@ impl Reason {
             Self::NoGrant => "no_grant",
             Self::Scope => "scope",
             Self::Policy => "policy",
-            Self::User => "user",
+            Self::User | Self::EarlierAnswer(_) => "user",
             Self::NonInteractive => "non_interactive",
             Self::ProtectedPath => "protected_path",
             Self::BlockedAddress => "blocked_address",
@@ -164,13 +167,24 @@ pub(crate) fn refusal(capability: &str, reason: Reason, method: &str, subject: &
         Reason::Scope => "outside of what is granted",
         Reason::Policy => "denied by the policy",
         Reason::User => "denied by the user",
+        Reason::EarlierAnswer(AnswerExtent::Call | AnswerExtent::Act | AnswerExtent::Change) => {
+            "denied by the user's answer to an equal call; the next one asks again"
+        }
+        Reason::EarlierAnswer(AnswerExtent::Load) => {
+            "denied by the user's answer to an equal call; once all extensions are loaded, calls ask again"
+        }
+        Reason::EarlierAnswer(AnswerExtent::Reload) => {
+            "denied by an earlier answer of the user, which holds until the extension is loaded again"
+        }
         Reason::NonInteractive => "not granted, and there is no user to ask",
         Reason::ProtectedPath => "a protected path",
         Reason::BlockedAddress => "not a public address",
         Reason::AfterSecret => {
             "blocked: the extension has read files that may hold secrets; see the capability `egress`"
         }
-        Reason::Quota => "denied without a prompt: too many earlier prompts were denied, or too many are pending",
+        Reason::Quota => {
+            "denied without a prompt: too many prompts were denied in this session, or too many are pending"
+        }
     };
     let about = if subject.is_empty() { String::new() } else { format!(" for {subject}") };
     HostcallError::denied(reason.as_str(), format!("{method}: capability `{capability}`{about} is {why}"))

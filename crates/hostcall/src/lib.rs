@@ -74,7 +74,7 @@ pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};
 pub use output::Output;
 pub use places::Places;
 pub use policy::{Grant, Mode, Policy};
-pub use prompt::{Answer, AnswerStore, Prompter, Question, Remembered};
+pub use prompt::{Answer, AnswerExtent, AnswerStore, Prompter, Question, Remembered};
 pub use quota::Quotas;
 pub use risk::{Evidence, ExpectedLoss, Signal};
 pub use subject::{Access, Required, Subject};

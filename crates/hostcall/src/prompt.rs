@@ -38,6 +38,30 @@ pub struct Question {
     pub can_be_kept: bool,
     /// Denials of this extension in a row; from three on, a prompt offers [`Answer::Mute`].
     pub refused: u32,
+    /// Duration of [`Answer::AllowOnce`] and [`Answer::Deny`].
+    pub holds: AnswerExtent,
+}
+
+/// Calls that [`Answer::AllowOnce`] and [`Answer::Deny`] settle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerExtent {
+    /// This call only.
+    Call,
+    /// Equal calls until all extensions are loaded.
+    Load,
+    /// All texts that the extension compiles until it is loaded again.
+    Reload,
+    /// One act that is not a call. There is only yes and no.
+    Act,
+    /// A program or a definition that has changed, as it is now. There is only yes, from now on, and no.
+    Change,
+}
+
+impl AnswerExtent {
+    /// Returns whether the prompt is not about a call, so that other answers than yes and no mean the same.
+    pub fn is_yes_or_no(self) -> bool {
+        matches!(self, Self::Act | Self::Change)
+    }
 }
 
 impl Question {
@@ -54,6 +78,7 @@ impl Question {
             loss,
             can_be_kept: false,
             refused: 0,
+            holds: AnswerExtent::Call,
         }
     }
 
@@ -85,13 +110,13 @@ pub struct Remembered {
 /// The user's answer to a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// Denies this call; during the load of the extension, also later calls with the same topic.
+    /// Denies the calls of [`Question::holds`].
     Deny,
     /// Denies permanently; outlives the session if there is an [`AnswerStore`].
     DenyAlways,
     /// Denies, and suppresses further prompts about this extension in this session.
     Mute,
-    /// Allows this call; during the load of the extension, also calls with the same topic.
+    /// Allows the calls of [`Question::holds`].
     AllowOnce,
     /// Allows this subject (path, program, host, name) for the rest of the session.
     AllowSubject,

@@ -16,6 +16,8 @@ use crate::scope::RAW;
 use crate::variables::{VariablePattern, split_assignments};
 use crate::vocabulary::{CAPABILITIES, FREE, is_free_variable};
 use pijs_programs::{self as programs, Kind};
+pub use pijs_protocol::grant_commands::{allow_command, revoke_command};
+pub use pijs_protocol::manifest::widening;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
 use pijs_protocol::{Capability, guard};
 use serde_json::{Map, Value};
@@ -217,80 +219,6 @@ pub fn as_grants(request: &CapabilityRequest) -> Vec<String> {
     let others = [scope.hosts, scope.commands, scope.env, scope.tools].into_iter().flatten().flatten();
     let scoped: Vec<String> = paths.chain(others).map(|one| format!("{capability}:{one}")).collect();
     if scoped.is_empty() && !names_nothing { vec![capability.to_owned()] } else { scoped }
-}
-
-/// Formats the command that gives grants to an extension, quoted for a shell.
-pub fn allow_command(extension: &str, grants: &[String]) -> String {
-    let describe = std::iter::once(extension).chain(grants.iter().map(String::as_str)).map(shell_word);
-    format!("pi ext grants allow {}", describe.collect::<Vec<_>>().join(" "))
-}
-
-/// Formats the command that revokes answers about an extension, quoted for a shell.
-pub fn revoke_command(extension: &str, answers: &[String]) -> String {
-    let describe = std::iter::once(extension).chain(answers.iter().map(String::as_str)).map(shell_word);
-    format!("pi ext grants revoke {}", describe.collect::<Vec<_>>().join(" "))
-}
-
-fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
-    let plain = !word.is_empty() && word.chars().all(is_plain);
-    if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-}
-
-/// Returns the requests of `new` that exceed `old`, each reduced to its additional part; empty if there are none.
-pub fn widening(old: &CapabilityManifest, new: &CapabilityManifest) -> Vec<CapabilityRequest> {
-    new.capabilities.iter().filter_map(|request| added(old, request)).collect()
-}
-
-fn added(old: &CapabilityManifest, request: &CapabilityRequest) -> Option<CapabilityRequest> {
-    let Some(known) = old.capabilities.iter().find(|known| known.capability == request.capability) else {
-        return Some(request.clone());
-    };
-    let methods = match (&known.methods, &request.methods) {
-        (None, _) => Some(Vec::new()),
-        (Some(_), None) => None,
-        (Some(old), Some(new)) => Some(missing(old, new)),
-    };
-    if methods.as_ref().is_none_or(|methods| !methods.is_empty()) {
-        return Some(request.clone());
-    }
-    let (old, new) = match (&known.scope, &request.scope) {
-        (None, new) => {
-            return raw(new.as_ref()).map(|scope| CapabilityRequest { scope: Some(scope), ..request.clone() });
-        }
-        (Some(_), None) => return Some(request.clone()),
-        (Some(old), Some(new)) => (old, new),
-    };
-    let list = |old: &Option<Vec<String>>, new: &Option<Vec<String>>| match (old, new) {
-        (None, _) => Ok(None),
-        // A removed list means that the request is no longer restricted.
-        (Some(_), None) => Err(()),
-        (Some(old), Some(new)) => Ok(Some(missing(old, new)).filter(|more| !more.is_empty())),
-    };
-    let cut = (|| {
-        Ok(Scope {
-            paths: list(&old.paths, &new.paths)?,
-            hosts: list(&old.hosts, &new.hosts)?,
-            env: list(&old.env, &new.env)?,
-            commands: list(&old.commands, &new.commands)?,
-            tools: list(&old.tools, &new.tools)?,
-        })
-    })();
-    match cut {
-        Err(()) => Some(request.clone()),
-        Ok(scope) if scope == Scope::default() => None,
-        Ok(scope) => Some(CapabilityRequest { scope: Some(scope), ..request.clone() }),
-    }
-}
-
-/// Returns the raw connections of a scope. A request for any server does not cover them.
-fn raw(scope: Option<&Scope>) -> Option<Scope> {
-    let hosts = scope?.hosts.as_ref()?.iter().filter(|host| host.starts_with(RAW)).cloned().collect::<Vec<_>>();
-    (!hosts.is_empty()).then(|| Scope { hosts: Some(hosts), ..Scope::default() })
-}
-
-fn missing(old: &[String], new: &[String]) -> Vec<String> {
-    new.iter().filter(|item| !old.contains(item)).cloned().collect()
 }
 
 /// Describes one request for the user: `run programs: npm, git with any arguments (can run anything)`.

@@ -30,6 +30,7 @@ pub mod call;
 pub mod canonical;
 pub mod chat_markup;
 pub mod globs;
+pub mod grant_commands;
 pub mod guard;
 pub mod hostcall;
 pub mod ids;

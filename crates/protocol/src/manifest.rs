@@ -1,11 +1,18 @@
 //! `pi.ext.cap.v1`: the capabilities that a package declares (`docs/spec/capabilities.md`).
 
+mod widening;
+
+pub use widening::widening;
+
 use crate::hostcall::Capability;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The only value of [`CapabilityManifest::schema`].
 pub const CAPABILITY_SCHEMA: &str = "pi.ext.cap.v1";
+
+/// Prefix of a server to which arbitrary bytes may be sent, not only HTTP requests.
+pub const RAW: &str = "tcp://";
 
 /// The capabilities that a package requests, under `pi.capabilities` in `package.json` or in `extension.json`.
 ///

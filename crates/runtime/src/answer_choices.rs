@@ -3,7 +3,7 @@
 //! Only answers that differ are offered, and each states its scope and duration: this subject, everything of its kind, or all
 //! requests of the extension.
 
-use pijs_hostcall::{Answer, Question};
+use pijs_hostcall::{Answer, AnswerExtent, Question};
 
 /// Consecutive refusals after which muting is offered.
 const OFFER_MUTE: u32 = 3;
@@ -39,11 +39,14 @@ pub fn choices(question: &Question, is_read: bool) -> Vec<AnswerChoice> {
         "mcp" => ("this tool", "any tool"),
         _ => ("this", "all of it"),
     };
+    if question.holds.is_yes_or_no() {
+        return yes_or_no(question);
+    }
     let of =
         |what: &str, how_long: &str| if what.is_empty() { how_long.to_owned() } else { format!("{what} {how_long}") };
     let choice = |key, words: String, answer| AnswerChoice { key, words, answer };
     let mut choices = vec![
-        choice("y", "yes, once".to_owned(), Answer::AllowOnce),
+        choice("y", yes(question.holds).to_owned(), Answer::AllowOnce),
         choice("s", of(this, "this session"), Answer::AllowSubject),
     ];
     if question.can_be_kept {
@@ -65,10 +68,33 @@ pub fn choices(question: &Question, is_read: bool) -> Vec<AnswerChoice> {
         (false, this) => of(this, "not in this session").trim().to_owned(),
     };
     choices.push(choice("v", never, Answer::DenyAlways));
-    if question.refused >= OFFER_MUTE {
-        choices.push(choice("m", "ask no more questions for this extension".to_owned(), Answer::Mute));
-    }
+    choices.extend(mute(question));
     choices
+}
+
+/// Returns the answers to a question that is not about a call.
+fn yes_or_no(question: &Question) -> Vec<AnswerChoice> {
+    let no = if question.holds == AnswerExtent::Change { "no, ask again at the next start" } else { "no" };
+    let choice = |key, words: &str, answer| AnswerChoice { key, words: words.to_owned(), answer };
+    let mut choices = vec![choice("y", yes(question.holds), Answer::AllowOnce), choice("n", no, Answer::Deny)];
+    choices.extend(mute(question));
+    choices
+}
+
+/// Returns the answer that ends the prompts about an extension, after several refusals.
+fn mute(question: &Question) -> Option<AnswerChoice> {
+    let words = || "ask no more questions for this extension".to_owned();
+    (question.refused >= OFFER_MUTE).then(|| AnswerChoice { key: "m", words: words(), answer: Answer::Mute })
+}
+
+/// Returns the label of [`Answer::AllowOnce`].
+fn yes(holds: AnswerExtent) -> &'static str {
+    match holds {
+        AnswerExtent::Call | AnswerExtent::Act => "yes, once",
+        AnswerExtent::Change => "yes, from now on",
+        AnswerExtent::Load => "yes, while extensions load",
+        AnswerExtent::Reload => "yes, until it is loaded again",
+    }
 }
 
 /// Returns the keys of `choices` as a list.
@@ -113,5 +139,22 @@ mod tests {
         let whole = question("verdict", "", true, &["decide what models say"]);
         assert_eq!(labels(&whole, true), "[y] yes, once [s] this session [w] always [n] no [v] never");
         assert_eq!(keys(&choices(&whole, true)), "answer with one of: y s w n v");
+        for (holds, label) in [
+            (AnswerExtent::Load, "[y] yes, while extensions load [s] "),
+            (AnswerExtent::Reload, "[y] yes, until it is loaded again [s] "),
+        ] {
+            let mut question = whole.clone();
+            question.holds = holds;
+            assert!(labels(&question, true).starts_with(label));
+        }
+    }
+
+    #[test]
+    fn a_question_that_is_not_about_a_call_has_two_answers() {
+        let mut question = question("mcp", "/home/me/server.py", false, &[]);
+        question.holds = AnswerExtent::Change;
+        assert_eq!(labels(&question, true), "[y] yes, from now on [n] no, ask again at the next start");
+        (question.holds, question.refused) = (AnswerExtent::Act, OFFER_MUTE);
+        assert_eq!(labels(&question, true), "[y] yes, once [n] no [m] ask no more questions for this extension");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::wire::Wire;
 use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, dialog_timeout};
-use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
+use pijs_hostcall::{Answer, AnswerExtent, BoxFuture, Caller, CancelToken, Prompter, Question};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -166,8 +166,14 @@ impl UiPort for RpcUi {
 /// Permission prompts: the client receives them as an extension's `select`.
 impl Prompter for RpcUi {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
-        const CHOICES: [(&str, Answer); 7] = [
-            ("Allow this once", Answer::AllowOnce),
+        let once = match question.holds {
+            AnswerExtent::Call | AnswerExtent::Act => "Allow this once",
+            AnswerExtent::Change => "Allow this from now on",
+            AnswerExtent::Load => "Allow this while extensions load",
+            AnswerExtent::Reload => "Allow this until the extension is loaded again",
+        };
+        let mut choices = vec![
+            (once, Answer::AllowOnce),
             ("Allow this for the session", Answer::AllowSubject),
             ("Allow all of it for the session", Answer::AllowCapability),
             ("Deny", Answer::Deny),
@@ -175,17 +181,22 @@ impl Prompter for RpcUi {
             ("Allow all that it requests, for the session", Answer::AllowPackage),
             ("Always allow all that it requests", Answer::AllowPackageAlways),
         ];
-        let offered = if question.package.is_empty() { 5 } else { CHOICES.len() };
+        if question.package.is_empty() {
+            choices.truncate(5);
+        }
+        if question.holds.is_yes_or_no() {
+            choices.retain(|(_, answer)| matches!(answer, Answer::AllowOnce | Answer::Deny));
+        }
         let notes: String = question.warnings.iter().map(|warning| format!("\nnote: {warning}")).collect();
         let all: String = question.package.iter().map(|line| format!("\n- {line}")).collect();
         let all = if all.is_empty() { all } else { format!("\nall that it requests:{all}") };
         let title = format!("{} asks to {}: {}{notes}{all}", question.who(), question.what, question.subject);
-        let options: Vec<&str> = CHOICES[..offered].iter().map(|(words, _)| *words).collect();
+        let options: Vec<&str> = choices.iter().map(|(words, _)| *words).collect();
         let open = RpcUi::ask(self, UiOp::Select, json!({"title": title, "options": options}), None);
         Box::pin(async move {
             let Ok(response) = open.response.await else { return Answer::NoPerson };
             let chosen = answer(UiOp::Select, Some(response));
-            let chosen = CHOICES[..offered].iter().find(|(words, _)| chosen["value"] == *words);
+            let chosen = choices.iter().find(|(words, _)| chosen["value"] == *words);
             chosen.map_or(Answer::Deny, |(_, answer)| *answer)
         })
     }

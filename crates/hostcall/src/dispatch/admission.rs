@@ -170,10 +170,10 @@ impl DispatcherInner {
             Ok(Admitted { connector, decision, permit })
         } else {
             let mut refusal = decision.refusal(&head.method, &required.subject);
-            self.gate.note_refused(caller, &required, decision.reason, &refusal);
+            let command = self.gate.note_refused(caller, &required, decision.reason, &refusal);
             // `pi.exec` does not throw: its caller shows this message as the output of the program.
             if required.capability == "exec"
-                && let Some(command) = self.gate.cure(caller.extension(), &refusal.message)
+                && let Some(command) = command
             {
                 refusal.message.push_str(&format!("{CURE}{command}"));
             }

@@ -9,7 +9,7 @@ use super::{Authority, Gate, GateGrant, Judgement, Never, Permit};
 use crate::caller::{Caller, During, Profile};
 use crate::decision::{Decision, Reason, Rule};
 use crate::policy::{Grant, Mode};
-use crate::prompt::{Answer, Question, Remembered, shown};
+use crate::prompt::{Answer, AnswerExtent, Question, Remembered, shown};
 use crate::scope::{CompiledScope, RAW};
 use crate::subject::{Access, Input, PathForm, PathUse, Required, Subject};
 use crate::variables::VariableEffect;
@@ -115,8 +115,20 @@ impl<'a> QueueEntry<'a> {
         free.then(|| Self { prompts, extension })
     }
 
-    fn was_refused(&self, question: &Question) -> bool {
-        self.prompts.with(self.extension, |asked| asked.muted || asked.refused.contains(&about(question)))
+    /// Returns the reason of a denial without a prompt: the user muted the extension, or denied an equal call meanwhile.
+    fn denied_meanwhile(&self, question: &Question) -> Option<Reason> {
+        self.prompts.with(self.extension, |asked| match asked.muted {
+            true => Some(Reason::User),
+            false => asked.refused.contains(&about(question)).then_some(Reason::EarlierAnswer(AnswerExtent::Call)),
+        })
+    }
+
+    fn extent(&self, topic: Option<&Topic>) -> AnswerExtent {
+        match topic {
+            Some(Topic::Text) => AnswerExtent::Reload,
+            Some(_) if self.prompts.with(self.extension, |asked| asked.of_load.is_some()) => AnswerExtent::Load,
+            _ => AnswerExtent::Call,
+        }
     }
 
     /// Returns the earlier answer about the same topic, given during the load of the extension or for another text.
@@ -190,16 +202,19 @@ impl Gate {
         // An earlier answer may have settled the call.
         match self.judge(caller, method, required)? {
             Judgement::Settled(decision) => Ok((decision, self.permit(caller, method))),
-            Judgement::Ask(question, decision) => {
+            Judgement::Ask(mut question, decision) => {
                 let Some(prompter) = self.inner.services.prompter.clone() else {
                     return Ok((decision, self.permit(caller, method)));
                 };
                 let requested = question.requested.clone();
                 let topic = self.topic(caller, required, &decision);
+                question.holds = place.extent(topic.as_ref());
                 let earlier = topic.as_ref().and_then(|topic| place.stored_answer(topic));
-                let answer = if place.was_refused(&question) {
+                let mut reason = place.denied_meanwhile(&question);
+                let answer = if reason.is_some() {
                     Answer::Deny
                 } else if let Some(earlier) = earlier {
+                    reason = Some(Reason::EarlierAnswer(question.holds));
                     earlier
                 } else {
                     let answer = prompter.ask((*question).clone()).await;
@@ -209,7 +224,11 @@ impl Gate {
                     }
                     answer
                 };
-                Ok(self.settle(caller, method, required, (decision, requested), answer))
+                let (decision, permit) = self.settle(caller, method, required, (decision, requested), answer);
+                match reason.filter(|_| !decision.allowed) {
+                    Some(reason) => Ok((decision.because(reason, Rule::Person), permit)),
+                    None => Ok((decision, permit)),
+                }
             }
         }
     }
@@ -273,6 +292,21 @@ impl Gate {
     /// Prompts the user about something other than a call. Returns true in permissive mode, and false without a user to prompt
     /// and under the strict policy.
     pub async fn consult(&self, caller: &Caller, capability: &'static str, what: String, subject: &str) -> bool {
+        self.yes_or_no(caller, AnswerExtent::Act, (capability, what, subject)).await
+    }
+
+    /// Prompts the user about a program or a definition that has changed, as [`Gate::consult`] does. The caller remembers the
+    /// present state if the user agrees.
+    pub async fn consult_change(&self, caller: &Caller, capability: &'static str, what: String, subject: &str) -> bool {
+        self.yes_or_no(caller, AnswerExtent::Change, (capability, what, subject)).await
+    }
+
+    async fn yes_or_no(
+        &self,
+        caller: &Caller,
+        holds: AnswerExtent,
+        (capability, what, subject): (&'static str, String, &str),
+    ) -> bool {
         match self.inner.policy.mode {
             Mode::Permissive => return true,
             Mode::Strict => return false,
@@ -290,6 +324,7 @@ impl Gate {
             what,
             subject: shown(subject, MAX_SUBJECT_CHARS),
             refused: prompts.refused_in_a_row(caller.extension()),
+            holds,
             ..Question::about(caller.extension().clone(), self.evidence(&caller.profile).expected_loss())
         };
         let answer = prompter.ask(question.clone()).await;
@@ -605,6 +640,7 @@ impl Gate {
             loss: decision.loss,
             can_be_kept: self.can_outlive_session(caller, required, decision),
             refused: self.inner.prompts.refused_in_a_row(caller.extension()),
+            holds: AnswerExtent::Call,
         }
     }
 }

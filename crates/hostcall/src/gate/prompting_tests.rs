@@ -49,6 +49,35 @@ fn caller(extension: &str) -> Caller {
     Caller::new(Arc::new(Profile::new(extension)))
 }
 
+#[tokio::test]
+async fn a_refusal_without_a_prompt_says_how_long_it_holds_and_how_to_allow_the_call() {
+    let (gate, person) = gate(Mode::Prompt);
+    let refused = async |extension: &str| {
+        let call = parsed("exec", serde_json::json!({"command": "uname", "args": ["-s"]}));
+        let required = call.required().unwrap();
+        let (decision, _) = gate.ask(&caller(extension), "exec", &required).await.unwrap();
+        let refusal = decision.refusal("exec", &required.subject);
+        let command = gate.note_refused(&caller(extension), &required, decision.reason, &refusal);
+        (refusal.message, command)
+    };
+    gate.begin_load(&"a".into());
+    person.answer(&[Answer::Deny]);
+    let what = "exec: capability `exec` for uname -s is";
+    assert_eq!(refused("a").await, (format!("{what} denied by the user"), None));
+    let (message, command) = refused("a").await;
+    assert_eq!(
+        message,
+        format!("{what} denied by the user's answer to an equal call; once all extensions are loaded, calls ask again")
+    );
+    assert_eq!(command.as_deref(), Some("pi ext grants allow a 'exec:uname -s \"\"'"));
+    gate.end_loads();
+    person.answer(&[Answer::Mute]);
+    assert_eq!(refused("a").await, (format!("{what} denied by the user"), None), "it asks again");
+    let (message, command) = refused("a").await;
+    assert!(message.contains("too many prompts were denied in this session"), "{message}");
+    assert!(command.is_some());
+}
+
 /// Starts a call that needs a prompt, in a task. The task has entered the queue when this returns.
 async fn wants(gate: &Gate, extension: &str, command: &'static str) -> JoinHandle<String> {
     let (gate, caller) = (gate.clone(), caller(extension));
@@ -187,6 +216,8 @@ async fn one_topic_prompts_once_during_a_load() {
         assert_eq!(all(vec![wants(&gate, "b", "ls").await]).await, [expected], "it is not being loaded");
     }
     assert_eq!(person.subjects(), ["'/etc/yes'", "'/etc/no'", "ls", "ls", "ls"]);
+    let holds: Vec<AnswerExtent> = person.asked.lock().unwrap().iter().map(|question| question.holds).collect();
+    assert_eq!(holds[..3], [AnswerExtent::Load, AnswerExtent::Load, AnswerExtent::Call]);
     assert_eq!(gate.inner.prompts.refused_in_a_row(&"a".into()), 1, "one answer counts once");
     gate.end_loads();
     person.answer(&[Answer::Deny, Answer::Deny]);
@@ -311,12 +342,13 @@ async fn consult_prompts_in_prompt_mode_only() {
         (Answer::AllowOnce, false),
     ] {
         person.answer(&[answer]);
-        let found = gate.consult(&caller("a"), "tool.shadow", "take its place".into(), "ba\u{202e}sh").await;
+        let found = gate.consult_change(&caller("a"), "tool.shadow", "take its place".into(), "ba\u{202e}sh").await;
         assert_eq!(found, agrees, "{answer:?}");
     }
     let asked = person.asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 7);
     assert_eq!((asked[0].what.as_str(), asked[0].subject.as_str()), ("take its place", "ba\\u{202e}sh"));
+    assert!(asked[0].holds == AnswerExtent::Change && asked[0].holds.is_yes_or_no());
     let places = Places::new("/projects/app", "/home/me", "/home/me/.pi/agent", "/tmp");
     let alone = Gate::builder(Policy { mode: Mode::Prompt, ..Policy::default() }, places).build();
     assert!(!alone.consult(&caller("a"), "tool.shadow", String::new(), "bash").await);
@@ -377,6 +409,28 @@ fn a_refused_program_without_an_exact_pattern_is_reported_with_the_narrowest_gra
 }
 
 #[test]
+fn a_refusal_that_the_extension_does_not_report_is_listed_once_per_capability() {
+    let (gate, _) = gate(Mode::Prompt);
+    let refuse = |method: &str, params: serde_json::Value| {
+        let call = parsed(method, params);
+        let required = call.required().expect("a valid call");
+        let refusal = crate::decision::refusal(required.capability, Reason::NonInteractive, method, "it");
+        gate.note_refused(&caller("a"), &required, Some(Reason::NonInteractive), &refusal);
+    };
+    for args in [["-s"], ["-r"]] {
+        refuse("exec", serde_json::json!({"command": "uname", "args": args}));
+    }
+    refuse("fs", serde_json::json!({"op": "access", "path": "/data/probed"}));
+    refuse("fs", serde_json::json!({"op": "readFile", "path": "/data/a"}));
+    refuse("http", serde_json::json!({"url": "https://example.org/x"}));
+    let said = "exec: capability `exec` for it is not granted, and there is no user to ask";
+    gate.cure(&"a".into(), "fetch failed").expect("a command");
+    gate.cure(&"a".into(), "EACCES: permission denied, open '/data/a'").expect("a command");
+    let allow = "pi ext grants allow a 'exec:uname -s \"\"'";
+    assert_eq!(gate.unreported_refusals(), [("a".into(), format!("{said}{}{allow}", super::super::CURE))]);
+}
+
+#[test]
 fn a_failure_is_reported_with_the_grant_of_its_subject() {
     let (gate, _) = gate(Mode::Strict);
     let extension = caller("a");
@@ -398,6 +452,7 @@ fn a_failure_is_reported_with_the_grant_of_its_subject() {
     refuse("fs", serde_json::json!({"op": "readFile", "path": "/data/\u{202e}"}));
     refuse("exec", serde_json::json!({"command": "git", "args": ["log", "-1"]}));
     let words = refuse("http", serde_json::json!({"url": "https://example.org:8443/x"}));
+    assert_eq!(gate.unreported_refusals(), [], "only a missing user is reported");
     assert_eq!(cure("EACCES: permission denied, open '/data/a'"), allow("read:/data/a"));
     assert_eq!(cure("Cannot save: EACCES: permission denied, open '/data/b*'"), allow("'write:/data/b[*]'"));
     assert_eq!(cure("EACCES: permission denied, copyfile 'src/x' -> '/data/c'"), allow("write:/data/c"));

@@ -11,7 +11,7 @@ use crate::decision::Reason;
 use crate::prompt::shown;
 use crate::requests::{allow_command, revoke_command};
 use crate::scope::command_with_any_rest;
-use crate::subject::{Access, Input, Required, Subject};
+use crate::subject::{Access, Input, PathUse, Required, Subject};
 use crate::vocabulary::is_free_variable;
 use pijs_programs::{self as programs, Kind};
 use pijs_protocol::manifest::Scope;
@@ -45,10 +45,14 @@ struct RecordedRefusal {
     is_request: bool,
     /// Command that prevents the refusal.
     cure: SuggestedCommand,
+    capability: &'static str,
+    /// Whether a user would have been prompted.
+    lacks_user: bool,
+    /// Whether an error or an output of the extension contained it.
+    is_reported: bool,
 }
 
 /// A command that prevents a refusal.
-#[derive(Clone)]
 enum SuggestedCommand {
     /// Grants in the form of `pi ext grants allow`.
     Allow(Vec<String>),
@@ -68,15 +72,36 @@ impl Refusals {
         kept.push_back(refusal);
     }
 
-    fn cure(&self, extension: &ExtensionId, message: &str) -> Option<SuggestedCommand> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let newest_first = all.get(extension)?.iter().rev();
-        let found = newest_first.filter(|refusal| refusal.caused(message)).map(|refusal| refusal.cure.clone());
-        found.into_iter().next()
+    /// Returns the command that prevents a failure, and marks the refusal as reported.
+    fn cure(&self, extension: &ExtensionId, message: &str) -> Option<String> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest_first = all.get_mut(extension)?.iter_mut().rev();
+        let found = newest_first.find(|refusal| refusal.caused(message))?;
+        found.is_reported = true;
+        found.cure.command(extension)
+    }
+}
+
+impl SuggestedCommand {
+    fn command(&self, extension: &ExtensionId) -> Option<String> {
+        match self {
+            Self::Allow(grants) if !grants.is_empty() => Some(allow_command(extension.as_str(), grants)),
+            // The remark is a shell comment, so that the whole line can be pasted.
+            Self::AllowMore(grant, more) => {
+                let command = allow_command(extension.as_str(), std::slice::from_ref(grant));
+                Some(format!("{command}  # {more}; no narrower grant covers it"))
+            }
+            Self::Revoke(answers) if !answers.is_empty() => Some(revoke_command(extension.as_str(), answers)),
+            _ => None,
+        }
     }
 }
 
 impl RecordedRefusal {
+    fn new(words: String, subjects: Vec<String>, capability: &'static str, cure: SuggestedCommand) -> Self {
+        Self { words, subjects, is_request: false, cure, capability, lacks_user: false, is_reported: false }
+    }
+
     fn caused(&self, message: &str) -> bool {
         let is_node =
             message.contains("EACCES") && self.subjects.iter().any(|subject| message.contains(subject.as_str()));
@@ -88,30 +113,40 @@ impl Gate {
     /// Returns the command that prevents a failure of an extension. Returns `None` if no refusal caused the failure, or no grant
     /// expresses exactly the refused subject.
     pub fn cure(&self, extension: &ExtensionId, message: &str) -> Option<String> {
-        match self.inner.refusals.cure(extension, message)? {
-            SuggestedCommand::Allow(grants) if !grants.is_empty() => Some(allow_command(extension.as_str(), &grants)),
-            // The remark is a shell comment, so that the whole line can be pasted.
-            SuggestedCommand::AllowMore(grant, more) => {
-                Some(format!("{}  # {more}; no narrower grant covers it", allow_command(extension.as_str(), &[grant])))
-            }
-            SuggestedCommand::Revoke(answers) if !answers.is_empty() => {
-                Some(revoke_command(extension.as_str(), &answers))
-            }
-            _ => None,
-        }
+        self.inner.refusals.cure(extension, message)
     }
 
-    /// Records that a call was refused.
+    /// Returns the calls that were refused because there was no user to prompt, and that no error or output of the extension
+    /// reported: the first one of each extension and capability, with the command that allows it.
+    pub fn unreported_refusals(&self) -> Vec<(ExtensionId, String)> {
+        let all = self.inner.refusals.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = Vec::new();
+        for (extension, refusals) in all.iter() {
+            let reported = refusals.iter().filter(|refusal| refusal.is_reported).map(|refusal| refusal.capability);
+            let mut done: Vec<&str> = reported.collect();
+            for refusal in refusals.iter().filter(|refusal| refusal.lacks_user) {
+                if !done.contains(&refusal.capability) {
+                    done.push(refusal.capability);
+                    let command = refusal.cure.command(extension);
+                    let cure = command.map(|command| format!("{CURE}{command}")).unwrap_or_default();
+                    found.push((extension.clone(), format!("{}{cure}", refusal.words)));
+                }
+            }
+        }
+        found
+    }
+
+    /// Records that a call was refused. Returns the command that allows it.
     pub(crate) fn note_refused(
         &self,
         caller: &Caller,
         required: &Required<'_>,
         reason: Option<Reason>,
         refusal: &HostcallError,
-    ) {
+    ) -> Option<String> {
         // Calls of the model after a message of the extension are not decided by grants of the extension.
         if caller.during == During::Model {
-            return;
+            return None;
         }
         let subjects = match &required.subject {
             Subject::Paths(first, second) => {
@@ -129,7 +164,10 @@ impl Gate {
         let cure = match reason {
             Some(Reason::User) => SuggestedCommand::Revoke(self.nevers(caller, required)),
             Some(Reason::AfterSecret) => SuggestedCommand::Allow(vec!["egress".to_owned()]),
-            Some(reason) if reason.can_be_asked() || reason == Reason::NonInteractive => {
+            Some(reason)
+                if reason.can_be_asked()
+                    || matches!(reason, Reason::NonInteractive | Reason::EarlierAnswer(_) | Reason::Quota) =>
+            {
                 match self.exact_grants(caller, required) {
                     exact if exact.is_empty() => self.wider_grant(required),
                     exact => SuggestedCommand::Allow(exact),
@@ -138,8 +176,14 @@ impl Gate {
             _ => SuggestedCommand::Allow(Vec::new()),
         };
         let is_text = matches!(required.subject, Subject::Code { path: "", .. });
+        // Libraries test for files and for a compiler.
+        let is_probe = is_text || matches!(&required.subject, Subject::Paths(PathUse { access: Access::Look, .. }, _));
         let words = if is_text { TEXT_REFUSED.to_owned() } else { refusal.message.clone() };
-        self.inner.refusals.note(caller.extension(), RecordedRefusal { words, subjects, is_request, cure });
+        let command = cure.command(caller.extension());
+        let lacks_user = reason == Some(Reason::NonInteractive) && !is_probe;
+        let recorded = RecordedRefusal::new(words, subjects, required.capability, cure);
+        self.inner.refusals.note(caller.extension(), RecordedRefusal { is_request, lacks_user, ..recorded });
+        command
     }
 
     /// Returns the permanent denials that apply to a call, in the form of `pi ext grants revoke`.
@@ -171,8 +215,9 @@ impl Gate {
         } else {
             SuggestedCommand::Revoke(revocations(nevers))
         };
-        let (words, subjects) = (format!("'{}'", named.display()), vec![format!("'{}'", named.display())]);
-        self.inner.refusals.note(extension, RecordedRefusal { words, subjects, is_request: false, cure });
+        let words = format!("'{}'", named.display());
+        let (subjects, capability) = (vec![words.clone()], access.capability());
+        self.inner.refusals.note(extension, RecordedRefusal::new(words, subjects, capability, cure));
     }
 
     /// Returns the missing grants that cover a call.

@@ -1,10 +1,8 @@
 //! Host patterns of a scope: names, addresses and ports.
 
 use super::{CompiledScope, ScopeError};
+pub(crate) use pijs_protocol::manifest::RAW;
 use std::net::IpAddr;
-
-/// Prefix of a server to which arbitrary bytes may be sent, not only HTTP requests.
-pub(crate) const RAW: &str = "tcp://";
 
 /// A host pattern.
 #[derive(Debug, Clone)]
