@@ -96,7 +96,11 @@ fn a_retry_names_the_address_that_did_not_respond() {
     world.write("home/.pi/agent/settings.json", r#"{"retry": {"baseDelayMs": 1, "maxRetries": 1}}"#);
     let failed = ask(&world, &["--model", "mine/small"], &[]);
     let retry = failed.stderr.lines().next().expect("a line");
-    for part in ["retry 1 of 1 in 1 s: Connection error. (no response from ", &url, "refused"] {
+    for part in [
+        "retry 1 of 1 in 1 s: Connection error. (no response from ",
+        &url,
+        "connection refused; check that the server runs",
+    ] {
         assert!(retry.contains(part), "{part}: {}", failed.stderr);
     }
 }
@@ -142,12 +146,32 @@ fn requests_go_through_the_proxy_of_their_scheme() {
     assert!(proxy.heads()[0].contains("proxy-authorization: basic bwu6cgfzcyb3b3jk"), "{}", proxy.heads()[0]);
 
     configure(&world, "https://model.example/v1");
-    let proxy = ModelServer::start(vec![plain(403, "", "not for you"); 3]);
+    let proxy = ModelServer::start(vec![plain(403, "", "not for you"); 2]);
     let address = proxy.url.replace("http://", "http://me:secret-word@");
     let refused = ask(&world, &["--model", "mine/small"], &[("HTTPS_PROXY", &address)]);
-    refused.failed(1, &["https://model.example/v1", &proxy.url, "HTTPS_PROXY"]);
+    let said = "the proxy answered CONNECT with 403 Forbidden; set HTTPS_PROXY to a proxy that allows this host";
+    refused.failed(1, &["https://model.example/v1", &proxy.url, said]);
     assert!(!refused.stderr.contains("secret-word"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("retry"), "{}", refused.stderr);
     assert_eq!(proxy.requests()[0].0, "model.example:443");
+    let heads = proxy.heads();
+    assert!(heads.iter().all(|head| head.contains("proxy-authorization: basic bwu6c2vjcmv0lxdvcmq=")), "{heads:?}");
+}
+
+/// A reply that breaks off names the server and the next step at each attempt.
+#[test]
+fn a_broken_stream_names_the_address_and_the_next_step() {
+    let world = world();
+    let half = vec![format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"content": "half"}}]}))];
+    let server = ModelServer::start(vec![Reply::Stream(half); 2]);
+    configure(&world, &server.url);
+    world.write("home/.pi/agent/settings.json", r#"{"retry": {"baseDelayMs": 1, "maxRetries": 1}}"#);
+    let failed = ask(&world, &["--model", "mine/small"], &[]);
+    let said = format!(
+        "Stream ended without finish_reason (the reply of {}/chat/completions broke off: the connection was closed before the end of the reply; ask again",
+        server.url
+    );
+    failed.failed(1, &[&format!("retry 1 of 1 in 1 s: {said}"), &format!("error: {said}")]);
 }
 
 #[test]

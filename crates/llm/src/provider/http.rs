@@ -6,10 +6,12 @@
 //!
 //! [`HttpOptions`] bounds the effect of a server: idle time, duration, line and body size, and requested delays.
 
+use super::connection_errors::{ConnectionFailure, chain, explain, is_refused_tunnel};
 use super::error_messages::{self, ErrorFormat};
 use super::openai::Retention;
 use super::proxy::{Proxies, Proxy};
 use super::sse::{self, SseLimits};
+use super::tunnel_status::tunnel_status;
 use super::{ErrorKind, Model, Outgoing, ProviderError, ProviderEvent, ProviderStream, cancellable};
 use async_stream::stream;
 use bytes::Bytes;
@@ -20,7 +22,6 @@ use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -126,6 +127,9 @@ pub(super) struct Endpoint {
     options: HttpOptions,
     ambient: Ambient,
 }
+
+/// Timeout of asking a proxy for the status of a refusal.
+const TUNNEL: Duration = Duration::from_secs(5);
 
 /// Timeout of connecting to a server.
 const CONNECT: Duration = Duration::from_secs(60);
@@ -315,7 +319,7 @@ impl Endpoint {
                     }
                 }
                 if let Err(error) = decoded {
-                    yield Err(endpoint.of_other_api(error, &wording, &asked));
+                    yield Err(endpoint.of_other_api(endpoint.with_place(error), &wording, &asked));
                     return;
                 }
                 if ended {
@@ -363,15 +367,52 @@ impl Endpoint {
         }
     }
 
+    fn explain(&self, failure: &ConnectionFailure<'_>) -> String {
+        explain(&self.url, self.proxy.as_ref(), failure)
+    }
+
+    /// Adds the address to an error that a reply's content caused.
+    fn with_place(&self, error: ProviderError) -> ProviderError {
+        match error.kind() {
+            _ if error.help().is_some() => error,
+            ErrorKind::Network => error.with_help(self.explain(&ConnectionFailure::ShortReply)),
+            _ => error.with_help(format!("from {}", self.place())),
+        }
+    }
+
+    /// Converts a request without a response to a failure.
+    async fn unreached(&self, error: reqwest::Error, wording: &ErrorFormat) -> AttemptFailure {
+        let status = match &self.proxy {
+            Some(proxy) if is_refused_tunnel(&error) => self.tunnel_status(proxy).await,
+            _ => None,
+        };
+        let failure = status.map_or(ConnectionFailure::NoResponse(&error), ConnectionFailure::RefusedTunnel);
+        let explained = ProviderError::new(ErrorKind::Network, wording.unreached()).with_help(self.explain(&failure));
+        let is_permanent =
+            status.and_then(|status| StatusCode::from_u16(status).ok()).is_some_and(|it| !is_retriable(it));
+        match is_permanent {
+            true => AttemptFailure { error: explained.and_final(), retry: None },
+            false => AttemptFailure { error: explained, retry: (!error.is_builder()).then_some(None) },
+        }
+    }
+
+    /// Returns the status with which the proxy refuses a tunnel, if it answers soon.
+    async fn tunnel_status(&self, proxy: &Proxy) -> Option<u16> {
+        let url = Url::parse(&self.url).ok()?;
+        tokio::select! {
+            status = tunnel_status(proxy, &url) => status,
+            () = self.ambient.timer.sleep(Wait::Idle, self.options.idle.min(TUNNEL)) => None,
+        }
+    }
+
     async fn post(&self, payload: &Value, wording: &ErrorFormat) -> Result<reqwest::Response, AttemptFailure> {
         let request = self.client.post(&self.url).headers(self.headers.clone()).json(payload).send();
         let idle = self.ambient.timer.sleep(Wait::Idle, self.options.idle);
         tokio::select! {
-            response = request => response.map_err(|error| {
-                let help = format!("no response from {}: {}", self.place(), chain(&error));
-                let retry = (!error.is_builder()).then_some(None);
-                AttemptFailure { error: ProviderError::new(ErrorKind::Network, wording.unreached()).with_help(help), retry }
-            }),
+            response = request => match response {
+                Ok(response) => Ok(response),
+                Err(error) => Err(self.unreached(error, wording).await),
+            },
             () = idle => Err(AttemptFailure { error: self.stalled(), retry: None }),
         }
     }
@@ -452,7 +493,7 @@ impl Endpoint {
                         None => return,
                         Some(Ok(chunk)) => yield Ok(chunk),
                         Some(Err(error)) => {
-                            let help = format!("the reply of {} broke off: {}", endpoint.url, chain(&error));
+                            let help = endpoint.explain(&ConnectionFailure::BrokenReply(&error));
                             yield Err(ProviderError::new(ErrorKind::Network, "terminated").with_help(help));
                             return;
                         }
@@ -462,8 +503,9 @@ impl Endpoint {
                         return;
                     }
                     () = &mut total => {
-                        let message = format!("the reply of {} took longer than {:?}", endpoint.url, endpoint.options.total);
-                        yield Err(ProviderError::new(ErrorKind::Stalled, message));
+                        let total = endpoint.options.total;
+                        let help = endpoint.explain(&ConnectionFailure::LongReply(total));
+                        yield Err(ProviderError::new(ErrorKind::Stalled, "Request timed out.").with_help(help));
                         return;
                     }
                 }
@@ -472,8 +514,8 @@ impl Endpoint {
     }
 
     fn stalled(&self) -> ProviderError {
-        ProviderError::new(ErrorKind::Stalled, format!("{} sent nothing for {:?}", self.url, self.options.idle))
-            .with_help("httpIdleTimeoutMs in settings.json allows for more, 0 for any silence")
+        let help = self.explain(&ConnectionFailure::Silence(self.options.idle));
+        ProviderError::new(ErrorKind::Stalled, "Request timed out.").with_help(help)
     }
 
     fn backoff(&self, tries: u32) -> Duration {
@@ -528,20 +570,6 @@ fn header_map(headers: &HeaderMap) -> BTreeMap<String, String> {
         .iter()
         .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
         .collect()
-}
-
-/// Formats the causes of an error without the address, which the message already contains.
-fn chain(error: &reqwest::Error) -> String {
-    let mut text = String::new();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    if text.is_empty() { "the request failed".to_owned() } else { text }
 }
 
 /// Applies the header changes of handlers. Sensitive headers stay unchanged.

@@ -20,11 +20,14 @@
 //! | [`http`] | requests, retries and limits, shared by all clients |
 //! | [`proxy`] | choice of the proxy |
 //! | `error_messages` | messages of rejected requests |
+//! | `connection_errors` | explanations of failed connections and incomplete replies |
+//! | `tunnel_status` | the status with which a proxy refuses a connection |
 //! | [`sse`] | server-sent events with limits |
 //! | [`surrogates`] | joins halves of surrogate pairs |
 
 pub mod adapt;
 pub mod anthropic;
+mod connection_errors;
 mod error_messages;
 pub mod google;
 pub mod http;
@@ -39,6 +42,7 @@ pub mod responses;
 pub mod script;
 pub mod sse;
 pub mod surrogates;
+mod tunnel_status;
 mod unopened_model;
 
 pub use adapt::Origin;

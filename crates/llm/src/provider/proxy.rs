@@ -135,6 +135,13 @@ impl Proxy {
         &self.url
     }
 
+    /// Returns the value of `Proxy-Authorization`, if the address has a user.
+    pub(super) fn basic_auth(&self) -> Option<String> {
+        let target = "http://host".parse().ok()?;
+        let intercept = Matcher::builder().all(self.url.as_str()).build().intercept(&target)?;
+        intercept.basic_auth().and_then(|login| Some(login.to_str().ok()?.to_owned()))
+    }
+
     /// Returns the name of the variable.
     pub fn variable(&self) -> &str {
         &self.variable
