@@ -91,7 +91,9 @@ fn entries_under(root: &Path, manifest: &Manifest, named: bool) -> Result<Packag
             (true, false) => PackageEntries::none(
                 root,
                 &format!("no file matches \"pi.extensions\" of its package.json: {}", listed.join(", ")),
-                "correct the paths under pi.extensions: files, folders, or patterns with * and ?",
+                &listed.iter().find_map(|entry| unbuilt_component(root, entry)).unwrap_or_else(|| {
+                    "correct the paths under pi.extensions: files, folders, or patterns with * and ?".to_owned()
+                }),
             ),
         });
     }
@@ -114,6 +116,21 @@ fn entries_under(root: &Path, manifest: &Manifest, named: bool) -> Result<Packag
             .help(LIST)),
         },
     }
+}
+
+/// Returns help for an entry that is a WebAssembly component and does not exist, because it is the output of a build.
+pub(crate) fn unbuilt_component(root: &Path, entry: &str) -> Option<String> {
+    let is_component = Path::new(entry).extension().is_some_and(|suffix| suffix == "wasm");
+    if !is_component || entry.contains(['*', '?']) || root.join(entry).exists() {
+        return None;
+    }
+    let file = crate::source::printable(entry);
+    Some(match root.join("Cargo.toml").exists() {
+        true => format!(
+            "build the component first: cargo build --release --target wasm32-wasip2 (once before: rustup target add wasm32-wasip2); then copy the file .wasm below target/wasm32-wasip2/release to {file}"
+        ),
+        false => format!("build the component first, to {file}"),
+    })
 }
 
 /// Lists paths under `pi.extensions` that do not exist. pi loads the other paths without a message.
@@ -527,6 +544,24 @@ pub(crate) fn walk(root: &Path, bundled: &Bundled) -> Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_component_that_is_not_built_is_reported_with_its_build() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        let help = |entry: &str| {
+            let manifest = serde_json::json!({"name": "judge", "pi": {"extensions": [entry]}});
+            fs::write(root.join(MANIFEST_FILE), manifest.to_string()).expect("written");
+            package_entries(root, true).expect("a manifest").nothing.expect("no entry").help.expect("help")
+        };
+        assert_eq!(help("./judge.wasm"), "build the component first, to ./judge.wasm");
+        fs::write(root.join("Cargo.toml"), "").expect("written");
+        let build = "cargo build --release --target wasm32-wasip2 (once before: rustup target add wasm32-wasip2)";
+        assert!(help("./judge.wasm").contains(build), "{}", help("./judge.wasm"));
+        for other in ["./judge.ts", "*.wasm"] {
+            assert!(help(other).starts_with("correct the paths"), "{other}");
+        }
+    }
 
     #[test]
     fn a_list_may_have_any_number_of_paths_but_few_patterns() {

@@ -13,7 +13,7 @@ mod repository;
 
 use crate::archive::InstallLimits;
 use crate::change::{PackageChange, settle};
-use crate::entries::{missing_entries, package_entries};
+use crate::entries::{missing_entries, package_entries, unbuilt_component};
 use crate::error::{InstallCode, PackageError, Result};
 use crate::git::{GitOptions, GitSource};
 use crate::lock::LockFile;
@@ -538,7 +538,7 @@ impl Installer {
             check_brings(source, staged.package(), &place)?;
         }
         let missing = missing_entries(staged.package());
-        warnings.extend(missing.iter().map(|entry| format!("{source}: {}", names_missing(entry))));
+        warnings.extend(missing.iter().map(|entry| format!("{source}: {}", names_missing(staged.package(), entry))));
         let input = BuildInput {
             id: id.clone(),
             root: staged.package().to_path_buf(),
@@ -597,8 +597,10 @@ impl Installer {
     }
 }
 
-fn names_missing(entry: &str) -> String {
-    format!("\"pi.extensions\" of its package.json names {}, which is not in it", crate::source::printable(entry))
+fn names_missing(root: &Path, entry: &str) -> String {
+    let shown = crate::source::printable(entry);
+    let help = unbuilt_component(root, entry).map(|help| format!("; {help}")).unwrap_or_default();
+    format!("\"pi.extensions\" of its package.json names {shown}, which is not in it{help}")
 }
 
 /// Refuses an update from which pi loads nothing, or less than its manifest lists, if the installed version works.
@@ -610,7 +612,7 @@ fn check_brings(source: &PackageSource, staged: &Path, place: &Path) -> Result<(
         let entries = package_entries(staged, false).ok().filter(|_| is_useless)?;
         Some(entries.nothing.map_or_else(|| "it contains nothing that pi loads".to_owned(), |why| why.message))
     };
-    match missing.as_deref().map(names_missing).or_else(nothing) {
+    match missing.as_deref().map(|entry| names_missing(staged, entry)).or_else(nothing) {
         Some(why) => Err(PackageError::new(InstallCode::Manifest, source.to_string(), why)
             .help("the installed version stays; tell the author, or remove the package first")),
         None => Ok(()),
