@@ -112,7 +112,8 @@ pub(super) fn check_arguments(
             }
         }
         // Any other part of the argument may be a file in the program's own syntax, or a word of a text.
-        for file in possible_files(arg).map(|part| NamedFile::new(permit, cwd, part)) {
+        let parts = possible_files(arg).filter(|part| !ends_inside_names(cwd, arg, part));
+        for file in parts.map(|part| NamedFile::new(permit, cwd, part)) {
             let is_closed = |path: &PathBuf| is_closed(permit, path) && !(is_agent && is_own_session(permit, path));
             let is_refused = |file: &NamedFile<'_>| file.leads_through_process() || file.paths().iter().any(is_closed);
             if file.looks_like_path() && is_refused(&file) && guard!(ExecPartsOfArguments) {
@@ -267,6 +268,17 @@ fn refusal(command: &str, file: &str) -> HostcallError {
 
 fn is_closed(permit: &Permit, path: &Path) -> bool {
     if is_terminal(path) && guard!(ExecTerminals) {
+/// Returns whether each occurrence of a part in an argument ends inside the name of an existing file, as the part before `@` in
+/// `/x/node_modules/@scope/package` does: the argument names the longer path, which is checked by itself.
+fn ends_inside_names(cwd: &Path, arg: &str, part: &str) -> bool {
+    let mut longer = arg.match_indices(part).map(|(start, _)| {
+        let rest = &arg[start + part.len()..];
+        let name = rest.split('/').next().unwrap_or_default();
+        (!name.is_empty()).then(|| cwd.join(&arg[start..start + part.len() + name.len()]))
+    });
+    longer.all(|path| path.is_some_and(|path| path.symlink_metadata().is_ok()))
+}
+
         return true;
     }
     let is_system = ["/dev", "/proc", "/sys"].iter().any(|folder| path.starts_with(folder));
@@ -310,4 +322,28 @@ fn session_by_id<'a>(words: &[&'a str]) -> Option<&'a str> {
 /// Returns whether a program takes a key file after `-i`, which it uses but does not print.
 fn command_takes_identity(command: &str) -> bool {
     ["scp", "sftp", "ssh"].contains(&name_of(command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_a_longer_existing_path_continues_is_not_named_by_the_argument() {
+        let folder = tempfile::tempdir().unwrap();
+        let cwd = folder.path();
+        std::fs::create_dir_all(cwd.join("modules/@scope")).unwrap();
+        std::fs::write(cwd.join("key"), "").unwrap();
+        assert!(ends_inside_names(cwd, "modules/@scope/new/index.ts", "modules/"));
+        for (arg, part) in [
+            ("modules/@scope", "modules/@scope"),
+            ("modules/:x", "modules/"),
+            ("modules/@other/x", "modules/"),
+            ("key:ro", "key"),
+            ("key:/x", "key"),
+            ("modules/@scope,modules/:x", "modules/"),
+        ] {
+            assert!(!ends_inside_names(cwd, arg, part), "{arg}");
+        }
+    }
 }
