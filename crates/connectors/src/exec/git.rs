@@ -203,7 +203,7 @@ pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> R
 fn check_links(call: &Call<'_>, survey: &Survey<'_>) -> Result<(), HostcallError> {
     let permit = &call.request.permit;
     let is_closed = |path: &Path| permit.places().protection(path, permit.package_root()) == Protection::All;
-    match links::search(call.cwd, &survey.globals, is_closed) {
+    match links::search(survey.folders()?, is_closed) {
         LinkSearch::Nothing => Ok(()),
         LinkSearch::Found(link) => {
             let name = link.file_name().unwrap_or_default().to_string_lossy();

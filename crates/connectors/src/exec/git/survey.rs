@@ -251,6 +251,21 @@ impl Survey<'_> {
         Ok(from.ancestors().find(is_it).map(|top| (top.to_owned(), git.clone())))
     }
 
+    /// Returns the repository's own folders: that of the call, and the one that it shares with other work trees. If git finds no
+    /// repository, these are all that it may have tried.
+    pub(super) fn folders(&self) -> Result<Vec<PathBuf>, HostcallError> {
+        let options = ["rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir"];
+        let GitOutput { text, is_success, .. } = self.run(&self.here(), &options, |_| true)?;
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let found: Vec<PathBuf> = lines.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect();
+        if is_success && found.len() == 2 {
+            return Ok(found);
+        }
+        let from = changed_folder(self.cwd, &self.globals);
+        let tried = from.ancestors().filter(|top| top.join(".git").symlink_metadata().is_ok());
+        Ok(tried.map(git_folder).collect())
+    }
+
     /// Returns the top folder of the work tree; `None` if there is no work tree.
     fn top(&self, repository: &Repository<'_>) -> Result<Option<PathBuf>, HostcallError> {
         self.run_for_path(repository, "--show-toplevel")
