@@ -76,13 +76,14 @@ pub(crate) fn typed(environment: &Environment, args: &RunArgs, before: String) -
 /// Adds a file to the prompt: its text, or its image and a marker. An empty file adds nothing.
 fn attach(environment: &Environment, file: &str, text: &mut String, images: &mut Vec<Block>) -> Result<()> {
     let path = environment.path(file);
-    let bytes = match std::fs::read(&path) {
-        Ok(bytes) => bytes,
+    let mut bytes = Vec::new();
+    match environment.open_named(&path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(UserError::failed(format!("File not found: {}", path.display())));
         }
         Err(error) => return Err(UserError::failed(format!("Could not read file {}: {error}", path.display()))),
-    };
+    }
     if bytes.is_empty() {
         return Ok(());
     }

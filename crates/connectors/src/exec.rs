@@ -41,7 +41,7 @@ mod signals;
 pub mod supervisor;
 mod view;
 
-pub use environment::STARTED_BY;
+pub use environment::{STARTED_BY, STARTED_WITH};
 pub use own_shell::{OwnShell, RunningCommand, StartedCommand};
 
 /// Configures how programs are run.
@@ -242,7 +242,9 @@ impl ResolvedCall {
                 environment::name_starter(request, &command, &args, &mut env);
                 let call = git::Call { program: &program, request, params, cwd: &cwd, folder: &folder, options };
                 git::restrict(&call, &mut env)?;
-                view::check_arguments(&request.permit, &command, &args, &cwd)?;
+                if let Some(files) = view::check_arguments(&request.permit, &command, &args, &cwd)? {
+                    environment::name_files(&files, &mut env);
+                }
                 reads::note(&request.permit, &command, &args, input, &cwd);
                 let words: Vec<&str> = args.iter().map(String::as_str).collect();
                 let view = view::of(&request.permit, &command, &words, &program, options);

@@ -1,6 +1,7 @@
 //! Captures the process environment once: folders, variables, terminal.
 
 use crate::notices::Notices;
+use crate::started_files::StartedFiles;
 use crate::user_error::{Result, UserError, is_missing};
 use pijs_hostcall::places::normal;
 use pijs_packages::{Dirs, NpmConfig};
@@ -34,6 +35,8 @@ pub struct Environment {
     pub session: Option<String>,
     /// Folders of the user who inspects an extension in a throwaway project and home. Programs cannot access their keys.
     pub inspected_by: Option<Dirs>,
+    /// Files that were checked when an extension started this `pi`; `None` if none did.
+    pub started_with: Option<StartedFiles>,
     /// File that this session is recorded to; protected from extensions.
     pub tape: Option<PathBuf>,
     /// File that this run is logged to; protected from extensions.
@@ -86,6 +89,7 @@ impl Environment {
             None => home.join(".pi/agent"),
         };
         let canonical = |path: PathBuf| normal(Path::new("/"), &pijs_durable::without_links(&path));
+        let started_with = StartedFiles::take(&mut variables);
         let temp = canonical(variables.get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from));
         Ok(Self {
             dirs: Dirs { agent_dir: canonical(agent_dir), cwd, home: canonical(home) },
@@ -100,6 +104,7 @@ impl Environment {
             tape: None,
             log: None,
             inspected_by: None,
+            started_with,
             notices: Notices::to_stderr(),
         })
     }

@@ -58,14 +58,20 @@ fn is_id(id: &str) -> bool {
 
 fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOptions) -> Result<Session> {
     let cwd = &environment.dirs.cwd;
-    let sessions = Sessions::new(environment, config.dir.as_deref());
+    let mut sessions = Sessions::new(environment, config.dir.as_deref());
+    if config.dir.is_some() {
+        sessions.folder = environment.named_session_path(&sessions.folder)?;
+    }
     let is_in_memory = config.choice == SessionChoice::InMemory;
     if let (Some(records), false) = (&options.records, is_in_memory) {
         // Later runs protect it from extensions, too.
         records.remember(SessionLocation::Folder(pijs_durable::without_links(&sessions.folder)));
     }
     let failed = |error: pijs_session_store::SessionError| UserError::failed(error.to_string());
-    let open = |path: &Path| Session::open(path, cwd, options.clone()).map_err(failed);
+    let open = |path: &Path| match environment.started_with.is_some() {
+        true => Session::open_without_links(path, cwd, options.clone()).map_err(failed),
+        false => Session::open(path, cwd, options.clone()).map_err(failed),
+    };
     let named = |session: Session| match &config.id {
         Some(id) => session.with_id(id),
         None => session,
@@ -95,6 +101,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
                 return Err(UserError::failed(format!("Session already exists with id '{id}'")));
             }
             match sessions.find(environment, name) {
+                Some(SessionMatch::Here(path)) if is_path(name) => copy(&environment.named_session_path(&path)?),
                 Some(SessionMatch::Here(path) | SessionMatch::Elsewhere { path, .. }) => copy(&path),
                 None => Err(missing(name)),
             }

@@ -11,7 +11,9 @@ pub(crate) fn text_or_file(environment: &Environment, given: &str) -> Result<Str
     if given.is_empty() || !is_file(&path) {
         return Ok(given.to_owned());
     }
-    let text = std::fs::read_to_string(&path)
+    let text = environment
+        .open_named(&path)
+        .and_then(std::io::read_to_string)
         .map_err(|error| UserError::failed(format!("{} cannot be read: {error}", path.display())))?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }

@@ -279,6 +279,7 @@ mod tests {
             tape: None,
             log: None,
             inspected_by: None,
+            started_with: None,
             notices: Notices::to_stderr(),
         }
     }

@@ -38,6 +38,7 @@ pub fn surroundings(environment: &Environment, base: &Path) -> Result<Environmen
         session_dir: None,
         session: None,
         inspected_by: Some(environment.dirs.clone()),
+        started_with: environment.started_with.clone(),
         tape: None,
         log: None,
         notices: environment.notices.clone(),

@@ -2,6 +2,7 @@
 //! that the caller adds to it.
 
 use super::ExecOptions;
+use super::view::FileIdentity;
 use pijs_hostcall::scope::Command;
 use pijs_hostcall::variables::Variable;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
@@ -58,6 +59,18 @@ pub(super) fn name_starter(request: &Request, command: &str, args: &[String], en
     let is_agent = |word: &str| name_of(word) == "pi";
     if (is_agent(command) || args.iter().any(|arg| is_agent(arg))) && guard!(AttributionStarted) {
         env.insert(STARTED_BY.to_owned(), request.permit.extension().to_string());
+    }
+}
+
+/// The variable that tells `pi` which files were checked when an extension started it: `DEVICE:INODE` of each, with commas between
+/// them. The extension can exchange a named file before `pi` opens it.
+pub const STARTED_WITH: &str = "PIJS_STARTED_WITH";
+
+/// Tells `pi`, by [`STARTED_WITH`], which of its named files were checked.
+pub(super) fn name_files(files: &[FileIdentity], env: &mut BTreeMap<String, String>) {
+    if guard!(ExecAgentIdentity) {
+        let files: Vec<String> = files.iter().map(|(device, inode)| format!("{device}:{inode}")).collect();
+        env.insert(STARTED_WITH.to_owned(), files.join(","));
     }
 }
 

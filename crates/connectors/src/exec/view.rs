@@ -20,6 +20,9 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+/// Device and inode of a file.
+pub(super) type FileIdentity = (u64, u64);
+
 /// Returns the files that a program with these arguments cannot access.
 pub(super) fn of(
     permit: &Permit,
@@ -57,20 +60,17 @@ pub(super) fn of(
     if needs_none || keeps_settings {
         view.unwritten.extend(places.runs_in_home());
     }
-    if names.into_iter().any(is_file_tool) || (needs_none && guard!(ExecToolSettings)) {
-        // Such a tool cannot create entries directly in the home folder, so the list of present entries is complete.
-        let entries = std::fs::read_dir(&places.home).into_iter().flatten().flatten().map(|entry| entry.path());
     if keeps_settings && !needs_none {
         view.unwritten.extend(settings_of_others(places));
     }
+    if names.into_iter().any(is_file_tool) || (needs_none && guard!(ExecToolSettings)) {
+        // Such a tool cannot create entries directly in the home folder, so the list of present entries is complete.
+        let entries = std::fs::read_dir(&places.home).into_iter().flatten().flatten().map(|entry| entry.path());
         view.unwritten.extend(entries.filter(|entry| places.is_settings_of_home(entry)));
     }
     view
 }
 
-/// Returns whether a program is the running executable, or another installation of `pi` that no process of this user could have
-/// written.
-fn is_pi(program: &Program, options: &ExecOptions) -> bool {
 /// Returns the settings and programs in the home that git, ssh and their like do not write when they authenticate or sign.
 fn settings_of_others(places: &Places) -> Vec<PathBuf> {
     const FOLDERS: &[(&str, &[&str])] = &[
@@ -85,6 +85,9 @@ fn settings_of_others(places: &Places) -> Vec<PathBuf> {
     entries.filter(|entry| places.is_settings_of_home(entry)).collect()
 }
 
+/// Returns whether a program is the running executable, or another installation of `pi` that no process of this user could have
+/// written.
+fn is_pi(program: &Program, options: &ExecOptions) -> bool {
     let own = options.supervisor.as_deref().and_then(|path| path.metadata().ok());
     let is_this = own.is_some_and(|own| (own.dev(), own.ino()) == program.identity);
     let is_called_so = || program.found.file_name().is_some_and(|name| name_of(&name.to_string_lossy()) == "pi");
@@ -98,19 +101,20 @@ fn is_out_of_reach(program: &Program) -> bool {
     [&program.file, &program.found].into_iter().all(|path| path.is_absolute() && path.ancestors().all(is_fixed))
 }
 
-/// Refuses arguments that name a protected file without a grant for it, or a folder that contains credentials.
+/// Refuses arguments that name a protected file without a grant for it, or a folder that contains credentials. Returns the files
+/// that were checked for a `pi` that the extension starts; `None` for other programs, and if every use was granted.
 pub(super) fn check_arguments(
     permit: &Permit,
     command: &str,
     args: &[String],
     cwd: &Path,
-) -> Result<(), HostcallError> {
+) -> Result<Option<Vec<FileIdentity>>, HostcallError> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     // A grant that names a command of an interpreter does not cover the files of further arguments.
     let runs_anything = kind_of(command) == Kind::Interpreter
         && (permit.names_program_alone(command, &words) || !guard!(ExecInterpreterFiles));
     if runs_anything || permit.covers_every_use(command, &words) || permit.means_program(command, &words) {
-        return Ok(());
+        return Ok(None);
     }
     let is_agent = name_of(command) == "pi";
     let is_identity = |at: usize| {
@@ -139,16 +143,22 @@ pub(super) fn check_arguments(
             }
         }
     }
-    if is_agent && guard!(ExecAgentFiles) {
-        check_files_of_agent(permit, command, &words, cwd)?;
-    }
+    let checks = is_agent && guard!(ExecAgentFiles);
+    let checked = checks.then(|| check_files_of_agent(permit, command, &words, cwd)).transpose()?;
     let session = is_agent.then(|| session_by_id(&words)).flatten().filter(|_| guard!(ExecArguments));
-    session.map_or(Ok(()), |id| Err(refusal(command, id)))
+    session.map_or(Ok(checked), |id| Err(refusal(command, id)))
 }
 
 /// Refuses files for a started `pi` that the starting extension cannot read, because extensions of the started `pi` see their
 /// content. An extension's package is the folder around its file, so that folder must be readable as well.
-fn check_files_of_agent(permit: &Permit, command: &str, words: &[&str], cwd: &Path) -> Result<(), HostcallError> {
+///
+/// Returns the files and folders that were checked: the started `pi` reads no other under these names.
+fn check_files_of_agent(
+    permit: &Permit,
+    command: &str,
+    words: &[&str],
+    cwd: &Path,
+) -> Result<Vec<FileIdentity>, HostcallError> {
     const FILES: &[&str] = &["--append-system-prompt", "--prompt-template", "--skill", "--system-prompt"];
     const WRITTEN: &[&str] = &["--export", "--log-json", "--session", "--session-dir", "--tape"];
     let is_file_option = |option: &str| FILES.contains(&option) || WRITTEN.contains(&option) || names_extension(option);
@@ -161,6 +171,7 @@ fn check_files_of_agent(permit: &Permit, command: &str, words: &[&str], cwd: &Pa
         let before = at.checked_sub(1).map(|before| (words[before], words[at]));
         joined.or(attached).or(before.filter(|(option, _)| is_file_option(option)))
     };
+    let mut checked = Vec::new();
     for (at, word) in words.iter().enumerate() {
         let attached = word.strip_prefix('@').map(|file| ("", file));
         let Some((option, file)) = value(at).or(attached) else { continue };
@@ -168,7 +179,12 @@ fn check_files_of_agent(permit: &Permit, command: &str, words: &[&str], cwd: &Pa
         let is_read = |path: &Path| permit.path(Access::Read, path).is_ok();
         let is_around_read =
             |real: &PathBuf| !names_extension(option) || real.is_dir() || real.parent().is_some_and(is_read);
-        let paths = named.paths();
+        let mut paths = named.paths();
+        // The file that has the name now, by handle.
+        if let Ok((file, real)) = pijs_durable::open_real(&paths[0]) {
+            paths.push(real);
+            checked.extend(file.metadata().map(|file| (file.dev(), file.ino())));
+        }
         if WRITTEN.contains(&option) {
             // An id of a session is a name without a protection.
             let is_protected =
@@ -193,7 +209,7 @@ fn check_files_of_agent(permit: &Permit, command: &str, words: &[&str], cwd: &Pa
                 .with("hint", format!("grant read for it, and for the folder of an extension, or exec:{command} *")));
         }
     }
-    Ok(())
+    Ok(checked)
 }
 
 /// A part of an argument that may be the name of a file.
@@ -252,6 +268,17 @@ impl<'a> NamedFile<'a> {
     }
 }
 
+/// Returns whether each occurrence of a part in an argument ends inside the name of an existing file, as the part before `@` in
+/// `/x/node_modules/@scope/package` does: the argument names the longer path, which is checked by itself.
+fn ends_inside_names(cwd: &Path, arg: &str, part: &str) -> bool {
+    let mut longer = arg.match_indices(part).map(|(start, _)| {
+        let rest = &arg[start + part.len()..];
+        let name = rest.split('/').next().unwrap_or_default();
+        (!name.is_empty()).then(|| cwd.join(&arg[start..start + part.len() + name.len()]))
+    });
+    longer.all(|path| path.is_some_and(|path| path.symlink_metadata().is_ok()))
+}
+
 /// Returns the targets of the links in a folder of texts for an agent; `None` if the folder has too many entries. A file has none.
 fn links_below(folder: &Path) -> Option<Vec<PathBuf>> {
     const MAX_ENTRIES: usize = 5000;
@@ -286,17 +313,6 @@ fn refusal(command: &str, file: &str) -> HostcallError {
 
 fn is_closed(permit: &Permit, path: &Path) -> bool {
     if is_terminal(path) && guard!(ExecTerminals) {
-/// Returns whether each occurrence of a part in an argument ends inside the name of an existing file, as the part before `@` in
-/// `/x/node_modules/@scope/package` does: the argument names the longer path, which is checked by itself.
-fn ends_inside_names(cwd: &Path, arg: &str, part: &str) -> bool {
-    let mut longer = arg.match_indices(part).map(|(start, _)| {
-        let rest = &arg[start + part.len()..];
-        let name = rest.split('/').next().unwrap_or_default();
-        (!name.is_empty()).then(|| cwd.join(&arg[start..start + part.len() + name.len()]))
-    });
-    longer.all(|path| path.is_some_and(|path| path.symlink_metadata().is_ok()))
-}
-
         return true;
     }
     let is_system = ["/dev", "/proc", "/sys"].iter().any(|folder| path.starts_with(folder));

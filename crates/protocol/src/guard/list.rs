@@ -139,6 +139,8 @@ super::guards! {
     EventsUpdateBacklog = "events.update-backlog",
     /// Refuses files for an agent that the extension which starts it cannot read.
     ExecAgentFiles = "exec.agent-files",
+    /// Lets a started `pi` read only the files that were checked when an extension named them.
+    ExecAgentIdentity = "exec.agent-identity",
     /// Refuses a folder of texts for a started `pi` whose links lead to files that the extension cannot read.
     ExecAgentLinks = "exec.agent-links",
     /// Refuses a protected file that a started `pi` would write: a session, a tape, a log.
