@@ -113,9 +113,10 @@ impl Places {
             || path == Path::new(OWN_SCRIPT)
     }
 
-    /// Returns whether tools or prompts obey a file or folder of this name in any folder.
-    pub fn is_obeyed(name: &OsStr) -> bool {
-        anywhere(&[name]) != Protection::None
+    /// Returns whether tools or prompts obey the file or folder at a relative path, such as `Makefile` or `.git/hooks/pre-commit`.
+    pub fn is_obeyed(path: &Path) -> bool {
+        let names: Vec<&OsStr> = path.iter().collect();
+        (0..names.len()).any(|at| anywhere(&names[at..]) != Protection::None)
     }
 
     /// Lists the protected names in a home, to resolve links among them.

@@ -14,6 +14,7 @@ use pijs_extc::Cache;
 use pijs_hostcall::places::{OwnState, Places, Protection, normal};
 use pijs_protocol::guard;
 use pijs_session_store::{SessionLocation, SessionRecords};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 /// Maximum size in bytes of a file that names a repository.
@@ -24,6 +25,10 @@ const MAX_LINKED_ENTRIES: usize = 5000;
 
 /// Maximum depth of folders in a folder of skills that are searched for links.
 const MAX_SKILL_DEPTH: usize = 4;
+
+/// Depth and number of entries to which a protected folder is searched for links. Programs that manage settings link files and
+/// folders near its top.
+const IN_PROTECTED: (usize, usize) = (2, 500);
 
 /// Entries of the folder of ledgers, each of which may be a link.
 const IN_LOGS: [&str; 3] = ["logs", "logs/extensions", "logs/ledger.key"];
@@ -55,6 +60,7 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
             Protection::RunsLater => own.add_linked(|own| &mut own.runs_later, &path),
             Protection::None => {}
         }
+        own.add_links_in_home(&path, protection);
     }
     if let Some(user) = environment.inspected_by.as_ref().filter(|_| guard!(PlacesInspectedBy)) {
         let places = Places::new(&user.cwd, &user.home, &user.agent_dir, &environment.temp);
@@ -119,6 +125,24 @@ fn repositories(cwd: &Path) -> Vec<PathBuf> {
     repository.into_iter().chain(common).collect()
 }
 
+/// Returns the links in a folder and in the folders below it, those nearest to the top first.
+fn links_below(folder: &Path, max_depth: usize, max_entries: usize) -> Vec<PathBuf> {
+    let mut open = VecDeque::from([(folder.to_owned(), 0)]);
+    let (mut links, mut entries) = (Vec::new(), 0);
+    while let Some((folder, depth)) = open.pop_front().filter(|_| guard!(PlacesLinkedEntries)) {
+        for entry in folder.read_dir().into_iter().flatten().flatten() {
+            entries += 1;
+            let kind = entry.file_type().ok().filter(|_| entries <= max_entries);
+            if kind.is_some_and(|kind| kind.is_symlink()) {
+                links.push(entry.path());
+            } else if kind.is_some_and(|kind| kind.is_dir()) && depth < max_depth {
+                open.push_back((entry.path(), depth + 1));
+            }
+        }
+    }
+    links
+}
+
 /// Collects paths, with a cache of the file system's answers.
 #[derive(Default)]
 struct Collected {
@@ -142,30 +166,47 @@ impl Collected {
         self.state.links.extend(links);
     }
 
-    /// Adds the targets of links that have the name of a file which tools or prompts obey, such as `Makefile` or `AGENTS.md`.
+    /// Adds the targets of links that tools or prompts obey, such as `Makefile` or `.git/hooks/pre-commit`: in the project's folder
+    /// and in its hidden folders.
     fn add_links_of_project(&mut self, project: &Path) {
+        let (_, max_entries) = IN_PROTECTED;
         for entry in project.read_dir().into_iter().flatten().flatten().take(MAX_LINKED_ENTRIES) {
-            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-            if is_link && Places::is_obeyed(&entry.file_name()) && guard!(PlacesLinkedProjectFiles) {
-                self.add_linked(|own| &mut own.runs_later, &entry.path());
+            let kind = entry.file_type().ok().filter(|_| guard!(PlacesLinkedProjectFiles));
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            let links = match kind {
+                Some(kind) if kind.is_symlink() => vec![entry.path()],
+                Some(kind) if kind.is_dir() && is_hidden => links_below(&entry.path(), 1, max_entries),
+                _ => Vec::new(),
+            };
+            for link in links.iter().filter(|link| link.strip_prefix(project).is_ok_and(Places::is_obeyed)) {
+                self.add_linked(|own| &mut own.runs_later, link);
             }
         }
     }
 
     /// Adds the targets of links in a folder whose texts become part of prompts, at any depth that a skill has.
     fn add_links_in(&mut self, folder: &Path) {
-        let mut open = vec![(folder.to_owned(), 0)];
-        let mut entries = 0;
-        while let Some((folder, depth)) = open.pop().filter(|_| guard!(PlacesLinkedEntries)) {
-            for entry in folder.read_dir().into_iter().flatten().flatten() {
-                entries += 1;
-                let kind = entry.file_type().ok().filter(|_| entries <= MAX_LINKED_ENTRIES);
-                if kind.is_some_and(|kind| kind.is_symlink()) {
-                    self.add_linked(|own| &mut own.runs_later, &entry.path());
-                    self.add_linked(|own| &mut own.unwritten_by_programs, &entry.path());
-                } else if kind.is_some_and(|kind| kind.is_dir()) && depth < MAX_SKILL_DEPTH {
-                    open.push((entry.path(), depth + 1));
+        for link in links_below(folder, MAX_SKILL_DEPTH, MAX_LINKED_ENTRIES) {
+            self.add_linked(|own| &mut own.runs_later, &link);
+            self.add_linked(|own| &mut own.unwritten_by_programs, &link);
+        }
+    }
+
+    /// Adds the targets of links in a protected folder of the home, as if they lay in that folder.
+    fn add_links_in_home(&mut self, folder: &Path, protection: Protection) {
+        let (depth, entries) = IN_PROTECTED;
+        for link in links_below(folder, depth, entries) {
+            match protection {
+                Protection::All => {
+                    self.add_linked(|own| &mut own.closed, &link);
+                    self.add_linked(|own| &mut own.credentials, &link);
                 }
+                Protection::Write => {
+                    self.add_linked(|own| &mut own.unwritten, &link);
+                    self.add_linked(|own| &mut own.unwritten_by_programs, &link);
+                }
+                Protection::RunsLater => self.add_linked(|own| &mut own.runs_later, &link),
+                Protection::None => {}
             }
         }
     }
@@ -181,8 +222,11 @@ impl Collected {
                 ("npm" | "git" | "rummy/stage", _) => self.add_linked(|own| &mut own.stores, &path),
                 ("extensions", _) => self.add_linked(|own| &mut own.extensions, &path),
                 (_, Protection::All) => {
-                    self.add_linked(|own| &mut own.closed, &path);
-                    self.add_linked(|own| &mut own.closed_to_programs, &path);
+                    let (depth, entries) = IN_PROTECTED;
+                    for path in links_below(&path, depth, entries).into_iter().chain([path]) {
+                        self.add_linked(|own| &mut own.closed, &path);
+                        self.add_linked(|own| &mut own.closed_to_programs, &path);
+                    }
                 }
                 (_, Protection::Write) => {
                     self.add_linked(|own| &mut own.unwritten, &path);
