@@ -10,7 +10,7 @@ use crate::link::Modules;
 use crate::parse::parse;
 use crate::scan::{ApiUse, ApiUses, Assumptions, Pass, Used, api_again};
 use pijs_diagnostics::{Code, Diagnostic, Severity};
-use pijs_node_compat::api::{INHERITED, Needed};
+use pijs_node_compat::api::INHERITED;
 use pijs_node_compat::events;
 use pijs_protocol::registration::tool_name_problem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,31 +145,21 @@ fn breach(
             }
             let (what, test) = if *is_called { ("not a function", "()") } else { ("undefined", "MEMBER") };
             let message = format!("`{name}` is {what}: {} has no such member", of.name());
-            let help = match events::most_like(name, members.iter().map(String::as_str)) {
-                Some(known) => format!("did you mean `{known}`?"),
-                None => {
-                    format!("check the spelling; if other versions of pi have it, test for it: `OBJECT.NAME?.{test}`")
-                }
-            };
+            let help = events::meant(name, members.iter().map(String::as_str)).unwrap_or_else(|| {
+                format!("check the spelling; if other versions of pi have it, test for it: `OBJECT.NAME?.{test}`")
+            });
             Diagnostic::new(Code::Api, message).help(help)
         }
-        Used::NoArgument(Needed { method, what, example, .. }) => {
-            let message = format!("this always fails: `{method}` is called without {what}");
-            Diagnostic::new(Code::Api, message).help(format!("write `{example}`"))
+        Used::NoArgument(needed, given) => {
+            let found = Diagnostic::new(Code::Api, needed.message(*given)).help(format!("write `{}`", needed.example));
+            if needed.throws(*given) { found } else { found.soften() }
         }
         Used::Event(event) => {
-            if events::is_known(event) {
-                return None;
-            }
-            let message = format!("`{event}` is not an event of pi, so this handler never runs");
-            let help = match events::similar(event) {
-                Some(known) => format!("did you mean `{known}`?"),
-                None => "check the spelling".to_owned(),
-            };
+            let (message, help) = events::unknown(event)?;
             Diagnostic::new(Code::Event, message).help(help)
         }
         Used::NoHandler(what) => {
-            let message = "this always fails: it has no handler function".to_owned();
+            let message = "this always fails: pi finds no function to call".to_owned();
             // The extension still registers; only the command, the tool or the event handler fails.
             Diagnostic::new(Code::Api, message).help(*what).soften()
         }

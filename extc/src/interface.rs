@@ -414,6 +414,7 @@ impl Visit for ObjectMembers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pijs_node_compat::api::MEMBERS;
 
     fn package(name: &str) -> Option<HostName> {
         Some(HostName::Package(name.to_owned()))
@@ -465,6 +466,10 @@ mod tests {
             assert!(has(GivenObject::Sessions, name), "{name}");
         }
         assert!(!has(GivenObject::Context, "notify") && !has(GivenObject::Ui, "abort"));
+        for ((_, listed), object) in MEMBERS.iter().zip([GivenObject::Context, GivenObject::Ui, GivenObject::Api]) {
+            let members: Vec<&str> = host.members_of(object).expect("it is there").iter().map(String::as_str).collect();
+            assert_eq!(members, *listed, "{}", object.name());
+        }
         assert_eq!(HostInterface::new(&[]).members_of(GivenObject::Api), None);
     }
 

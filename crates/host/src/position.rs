@@ -28,6 +28,14 @@ pub(crate) fn translate(mut error: ErrorReport, map: Option<&dyn PositionMap>) -
     error
 }
 
+/// Adds the most similar member to the error of a call of a member that pi's object lacks.
+pub(crate) fn suggest(mut error: ErrorReport) -> ErrorReport {
+    if let Some(member) = pijs_node_compat::api::meant(&error.message) {
+        error.message.push_str(&format!("; did you mean \"{member}\"?"));
+    }
+    error
+}
+
 /// Appends the source at the innermost frame to an error's message.
 pub(crate) fn quote<'a>(mut error: ErrorReport, source: impl Fn(&str) -> Option<&'a str>) -> ErrorReport {
     let stack = error.stack.as_deref().unwrap_or_default();
@@ -78,6 +86,20 @@ mod tests {
         );
         let place = mapped.position.expect("a frame mapped");
         assert_eq!((place.file.as_str(), place.line, place.column), ("src/main.ts", 12, 7), "the innermost one");
+    }
+
+    #[test]
+    fn a_misspelt_member_gets_a_suggestion() {
+        for (message, expected) in [
+            ("pi.registerTol is not a function", "pi.registerTol is not a function; did you mean \"registerTool\"?"),
+            ("ctx.ui.notfy is not a function", "ctx.ui.notfy is not a function; did you mean \"notify\"?"),
+            ("ctx.later is not a function", "ctx.later is not a function"),
+            ("pi.on is not a function", "pi.on is not a function"),
+            ("mine.registerTol is not a function", "mine.registerTol is not a function"),
+        ] {
+            let suggested = suggest(ErrorReport { message: message.into(), ..error("") });
+            assert_eq!(suggested.message, expected);
+        }
     }
 
     #[test]

@@ -159,12 +159,41 @@ pub fn similar(name: &str) -> Option<&'static str> {
     most_like(name, EVENTS.iter().map(|rule| rule.name).chain([STREAM_TEXT]))
 }
 
+/// Describes an event that no handler is ever called for: the problem, and help. Returns `None` for a known event.
+pub fn unknown(name: &str) -> Option<(String, String)> {
+    let problem = || format!("`{name}` is not an event of pi, so this handler never runs");
+    let help = || similar(name).map_or_else(|| "check the spelling".to_owned(), |known| did_you_mean(known));
+    (!is_known(name)).then(|| (problem(), help()))
+}
+
+/// Returns help with the most similar known name, if there is one.
+pub fn meant<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    most_like(name, known).map(did_you_mean)
+}
+
+fn did_you_mean(known: &str) -> String {
+    format!("did you mean `{known}`?")
+}
+
 /// Returns the most similar known name, if there is one.
 pub fn most_like<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let most = if name.len() < 6 { 1 } else { MAX_EDITS };
     let edits = |known: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase());
-    let found = known.map(|known| (edits(known), known)).filter(|(edits, _)| *edits <= most);
+    // An abbreviation, as `registerCmd`.
+    let abbreviates = |known: &str| name.len() >= MIN_ABBREVIATION && is_abbreviation(name, known);
+    let found = known.map(|known| (edits(known), known)).filter(|(edits, known)| *edits <= most || abbreviates(known));
     found.min_by_key(|(edits, known)| (*edits, known.len().abs_diff(name.len()), *known)).map(|(_, known)| known)
+}
+
+/// Minimum length of an abbreviation; a shorter text is the start of many names.
+const MIN_ABBREVIATION: usize = 6;
+
+/// Returns whether a name has the first half of another one's letters in the same order, and no others.
+fn is_abbreviation(name: &str, known: &str) -> bool {
+    let start = name.len() / 2;
+    let mut letters = known.chars();
+    name.get(..start).is_some_and(|start| known.starts_with(start))
+        && name.chars().all(|c| letters.any(|other| other == c))
 }
 
 #[cfg(test)]

@@ -73,8 +73,8 @@ pub(crate) enum Used {
     ToolName(String),
     /// An event, a command or a tool without a handler function, with help.
     NoHandler(&'static str),
-    /// A call that throws because an argument is missing.
-    NoArgument(&'static Needed),
+    /// A call without an object that it needs, or with a value of the described kind in its place.
+    NoArgument(&'static Needed, Option<&'static str>),
 }
 
 /// A call of an imported function with objects of pi's as arguments.

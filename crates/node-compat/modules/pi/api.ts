@@ -13,7 +13,7 @@ import { deafen, emit, listen } from "pi:pi/bus";
 import * as connectors from "pi:pi/connectors";
 import type { Entry } from "pi:pi/entry";
 import { sendError } from "pi:pi/errors";
-import { issueHandle } from "pi:pi/handles";
+import { describeArgument, functionCheck, issueHandle } from "pi:pi/handles";
 import { registeredServers, registerServer, withdrawServer } from "pi:pi/mcp-servers";
 import { beginHandlers, noteHandler } from "pi:pi/own-handlers";
 import { jsonOf } from "pi:pi/plain";
@@ -46,19 +46,22 @@ export function createApi(entry: Entry, ctx: object): object {
       entry.assertUsable();
       const name = String(event);
       let handle: number;
+      const wrong = () => lacking("handler", `pi.on("${name}", ...)`, handler, `pi.on("${name}", (event, ctx) => { ... })`);
+      const handleEvent: Callable =
+        typeof handler === "function" ? (payload, context) => handler(payload, context) : functionCheck(() => handler, wrong);
       const spec: Record<string, unknown> = { kind: "handler", event: name };
       if (name === "stream_text") {
-        const added = addStreamHandler(entry.index, (payload, context) => handler(payload, context), ctx, options?.sources);
+        const added = addStreamHandler(entry.index, handleEvent, ctx, options?.sources);
         handle = added.handle;
         spec.sources = added.sources;
         entry.onFailure(() => removeStreamHandler(handle));
       } else {
         // The handler is looked up when it is called, as in pi: registering a missing one is not an error.
-        handle = issueHandle((payload: object, context: object) => handler(payload, context));
+        handle = issueHandle(handleEvent);
       }
       spec.handle = handle;
       entry.register(spec as { kind: string });
-      const forgetOwn = noteHandler(name, entry, ctx, (payload, context) => handler(payload, context));
+      const forgetOwn = noteHandler(name, entry, ctx, handleEvent);
       entry.onFailure(forgetOwn);
       if (!handlersCanBeRemoved) return undefined;
       let listens = true;
@@ -80,10 +83,18 @@ export function createApi(entry: Entry, ctx: object): object {
 
     registerCommand(name: string, options: Record<string, any>): void {
       entry.assertUsable();
+      const call = `pi.registerCommand("${String(name)}", `;
+      const check = functionCheck(
+        () => options?.handler,
+        () => lacking("command.handler", `${call}...)`, options, `${call}{ handler: async (args, ctx) => { ... } })`, "handler"),
+      );
       const spec: Record<string, unknown> = {
         kind: "command",
         name: String(name),
-        handle: issueHandle((args: string, context: object) => options.handler(args, context)),
+        handle: issueHandle((args: string, context: object) => {
+          check();
+          return options.handler(args, context);
+        }),
       };
       if (typeof options?.description === "string") spec.description = options.description;
       if (typeof options?.getArgumentCompletions === "function") {
@@ -94,6 +105,11 @@ export function createApi(entry: Entry, ctx: object): object {
 
     registerFlag(name: string, options: { type: string; default?: boolean | string; description?: string }): void {
       entry.assertUsable();
+      if (options === undefined || options === null) {
+        const call = `pi.registerFlag("${String(name)}", `;
+        const lost = `Cannot read properties of ${options} (reading 'default')`;
+        throw new TypeError(`${lost}: ${call}...) got ${describeArgument(options)} as its second argument; write ${call}{ type: "boolean", description: "..." })`);
+      }
       const value = options.default;
       if (checksRegistrations && value !== undefined && typeof value !== options.type) {
         throw new Error(`Invalid default for flag "${name}": expected ${options.type}, got ${typeof value}`);
@@ -117,10 +133,18 @@ export function createApi(entry: Entry, ctx: object): object {
 
     registerShortcut(key: string, options: { description?: string; handler: Callable }): void {
       entry.assertUsable();
+      const call = `pi.registerShortcut("${String(key)}", `;
+      const check = functionCheck(
+        () => options?.handler,
+        () => lacking("shortcut.handler", `${call}...)`, options, `${call}{ handler: async (ctx) => { ... } })`, "handler"),
+      );
       const spec: Record<string, unknown> = {
         kind: "shortcut",
         key: String(key),
-        handle: issueHandle(() => options.handler(ctx)),
+        handle: issueHandle(() => {
+          check();
+          return options.handler(ctx);
+        }),
       };
       if (typeof options?.description === "string") spec.description = options.description;
       entry.register(spec as { kind: string });
@@ -128,18 +152,23 @@ export function createApi(entry: Entry, ctx: object): object {
 
     registerMessageRenderer(customType: string, renderer: Callable): void {
       entry.assertUsable();
-      entry.register({ kind: "message_renderer", custom_type: String(customType), handle: issueHandle(asRenderer(renderer)) });
+      const handle = issueHandle(asRenderer(checkedRenderer("registerMessageRenderer", customType, renderer)));
+      entry.register({ kind: "message_renderer", custom_type: String(customType), handle });
     },
 
     registerEntryRenderer(customType: string, renderer: Callable): void {
       entry.assertUsable();
-      entry.register({ kind: "entry_renderer", custom_type: String(customType), handle: issueHandle(asRenderer(renderer)) });
+      const handle = issueHandle(asRenderer(checkedRenderer("registerEntryRenderer", customType, renderer)));
+      entry.register({ kind: "entry_renderer", custom_type: String(customType), handle });
     },
 
     /** Registers a function that transforms Markdown before a terminal shows it. The last registration of an entry applies. */
     registerMarkdownTransformer(transformer: Callable): void {
       entry.assertUsable();
-      entry.register({ kind: "markdown_transformer", handle: issueHandle(transformer) });
+      const call = "pi.registerMarkdownTransformer(";
+      const wrong = () => lacking("transformer", `${call}...)`, transformer, `${call}(markdown) => markdown)`, undefined, "first");
+      const callable = typeof transformer === "function" ? transformer : functionCheck(() => transformer, wrong);
+      entry.register({ kind: "markdown_transformer", handle: issueHandle(callable) });
     },
 
     /**
@@ -294,7 +323,9 @@ export function createApi(entry: Entry, ctx: object): object {
       },
       on(channel: string, listener: Callable): () => void {
         entry.assertUsable();
-        const stop = listen(channel, listener);
+        const call = `pi.events.on("${String(channel)}", `;
+        const wrong = () => lacking("handler", `${call}...)`, listener, `${call}(data) => { ... })`);
+        const stop = listen(channel, typeof listener === "function" ? listener : functionCheck(() => listener, wrong));
         entry.onFailure(stop);
         return stop;
       },
@@ -363,10 +394,26 @@ function toolInfo(spec: Record<string, any>, path: string): ToolInfo {
   return { name, description, parameters, promptGuidelines, sourceInfo: sourceOf(path) };
 }
 
+/** Returns the error of a function that is missing when pi calls it: pi's own text, the registration and a correct one. */
+function lacking(name: string, call: string, given: unknown, example: string, member?: string, at = "second"): string {
+  return `${name} is not a function: ${call} got ${describeArgument(given, member)} as its ${at} argument; write ${example}`;
+}
+
+function checkedRenderer(method: string, customType: string, renderer: Callable): Callable {
+  const call = `pi.${method}("${String(customType)}", `;
+  const wrong = () => lacking("renderer", `${call}...)`, renderer, `${call}(value, options, theme) => component)`);
+  return typeof renderer === "function" ? renderer : functionCheck(() => renderer, wrong);
+}
+
 function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
+  const write = "write pi.registerTool({ name, label, description, parameters, execute })";
+  if (tool === undefined || tool === null) {
+    throw new TypeError(`Cannot read properties of ${tool} (reading 'parameters'): pi.registerTool(...) got ${describeArgument(tool)}; ${write}`);
+  }
   const parameters = tool.parameters;
   if (checksRegistrations && (typeof parameters !== "object" || parameters === null || Array.isArray(parameters))) {
-    throw new Error(`Tool "${tool.name}" registered by extension "${path}" must define an object parameter schema.`);
+    const wrong = typeof tool === "object" ? "" : ` pi.registerTool(...) got ${describeArgument(tool)} as its first argument; ${write}`;
+    throw new Error(`Tool "${tool.name}" registered by extension "${path}" must define an object parameter schema.${wrong}`);
   }
   const spec: Record<string, unknown> = { kind: "tool", name: String(tool.name) };
   const functions: { name: string; handle: number }[] = [];
@@ -389,10 +436,24 @@ function toolSpec(tool: Record<string, any>, path: string): { kind: string } {
   // A tool without `execute` can be registered, and fails when it is called.
   if (!checksRegistrations) spec.parameters ??= {};
   const execute = functions.find(({ name }) => name === "execute")?.handle;
-  spec.handle = execute ?? issueHandle((...args: unknown[]) => tool.execute(...args));
+  spec.handle = execute ?? lateExecute(tool);
   spec.functions = functions;
   spec.other_keys = others.sort();
   return spec as { kind: string };
+}
+
+/** Returns the handle of a tool that has no `execute` yet. */
+function lateExecute(tool: Record<string, any>): number {
+  const call = `pi.registerTool({ name: "${String(tool.name)}", `;
+  const example = `${call}async execute(toolCallId, params, signal, onUpdate, ctx) { ... } })`;
+  const check = functionCheck(
+    () => tool.execute,
+    () => lacking("definition.execute", `${call}... })`, tool, example, "execute", "first"),
+  );
+  return issueHandle((...args: unknown[]) => {
+    check();
+    return tool.execute(...args);
+  });
 }
 
 /** Returns the names of own enumerable members, and of the methods of a class instance. */

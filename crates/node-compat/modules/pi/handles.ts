@@ -19,6 +19,26 @@ export function issueHandle(callable: Callable): number {
   return handle;
 }
 
+/**
+ * Returns a check for a registration whose function is looked up when the host calls it, as in pi. Without a function the check
+ * throws an error that has the position of the registration.
+ */
+export function functionCheck(find: () => unknown, wrong: () => string): () => void {
+  // Created here, because the stack of the later call has no frame of the extension.
+  const early = typeof find() === "function" ? undefined : new TypeError(wrong());
+  return () => {
+    if (typeof find() !== "function") throw early ?? new TypeError(wrong());
+  };
+}
+
+/** Describes an argument that is not what a registration needs: an object with a function `member`. */
+export function describeArgument(value: unknown, member?: string): string {
+  if (value === undefined) return "nothing";
+  if (value === null) return "null";
+  if (typeof value !== "object") return `a ${typeof value}`;
+  return member === undefined ? "an object" : `an object without a function \`${member}\``;
+}
+
 /** Returns the function of a handle. */
 export function byHandle(handle: number): Callable {
   const callable = functions.get(handle);

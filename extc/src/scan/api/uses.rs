@@ -99,9 +99,12 @@ impl ApiUseFinder<'_> {
     /// Records the arguments that a call of a method of pi's API lacks.
     fn see_arguments(&mut self, called: Called, method: &str, arguments: &[ExprOrSpread]) {
         let first = arguments.first().filter(|first| first.spread.is_none()).map(|first| first.expr.as_ref());
-        let lacks = |at| arguments.len() <= at && shows(arguments, at);
-        if let Some(needed) = needed_by(method).filter(|needed| lacks(needed.argument)) {
-            self.push(Used::NoArgument(needed), called.at, called);
+        let needed = needed_by(method).filter(|needed| shows(arguments, needed.argument));
+        let given = needed.map(|it| arguments.get(it.argument).map(|given| self.not_an_object(&given.expr)));
+        if let (Some(needed), Some(given @ (None | Some(Some(_))))) = (needed, given)
+            && (given.is_some() || needed.throws_without)
+        {
+            self.push(Used::NoArgument(needed, given.flatten()), called.at, called);
         } else if let Some(help) = self.missing_function(method, arguments) {
             self.push(Used::NoHandler(help), first.map_or(called.at, Spanned::span), called);
         }
@@ -125,7 +128,10 @@ impl ApiUseFinder<'_> {
         let function = match (arguments.get(callback.argument), callback.member) {
             (None, _) => None,
             (Some(argument), None) => Some(Some((*argument.expr).clone())),
-            (Some(argument), Some(member)) => member_of(self.object_literal(&argument.expr)?, member),
+            (Some(argument), Some(member)) => match self.object_literal(&argument.expr) {
+                Some(object) => member_of(object, member),
+                None => self.not_an_object(&argument.expr).map(|_| None)?,
+            },
         };
         let is_none =
             function.is_none_or(|shown| shown.is_some_and(|it| matches!(self.names.kind(&it), ValueKind::Other(_))));
@@ -174,15 +180,19 @@ impl ApiUseFinder<'_> {
             return Some((Used::Parameters("missing"), tool.span()));
         };
         let value = value?;
-        let what = match self.names.kind(&value) {
+        Some((Used::Parameters(self.not_an_object(&value)?), value.span()))
+    }
+
+    /// Describes the kind of a value that is not an object.
+    fn not_an_object(&self, value: &Expr) -> Option<&'static str> {
+        Some(match self.names.kind(value) {
             ValueKind::Function(_) => "a function",
             ValueKind::Other("an object" | "a regular expression") => return None,
             ValueKind::Other(what) if what.starts_with("a class") => "a class",
             ValueKind::Other(what) => what,
             // A concatenated string.
-            ValueKind::Unknown => self.bindings.text(plain(&value)).map(|_| "a string")?,
-        };
-        Some((Used::Parameters(what), value.span()))
+            ValueKind::Unknown => self.bindings.text(plain(value)).map(|_| "a string")?,
+        })
     }
 
     /// Returns the member of an object of pi's that an expression reads, with its position.
