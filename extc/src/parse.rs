@@ -4,7 +4,7 @@
 //! modules and CommonJS. Every caller runs on the compiler's large stack, after [`crate::limits::check_nesting`].
 
 use crate::limits::{Limits, check_nesting};
-use pijs_diagnostics::{Code, Diagnostic};
+use pijs_diagnostics::{Code, Diagnostic, SYNTAX_HELP};
 use std::sync::Arc;
 use swc_core::common::{BytePos, FileName, SourceMap, Span, Spanned, sync::Lrc};
 use swc_core::ecma::ast::{EsVersion, Program};
@@ -42,7 +42,7 @@ pub(crate) fn parse(file: &str, source: &str, limits: &Limits) -> Result<Parsed,
     let base = text.start_pos;
     let program = parsed.map_err(|error| {
         let (start, end) = offsets(base, error.span());
-        Diagnostic::new(Code::Syntax, error.kind().msg()).at(file, &source, start, end)
+        Diagnostic::new(Code::Syntax, error.kind().msg()).help(SYNTAX_HELP).at(file, &source, start, end)
     })?;
     Ok(Parsed { program, source_map, source, base })
 }

@@ -220,6 +220,10 @@ pub struct Diagnostic {
     excerpt: Option<Box<Excerpt>>,
 }
 
+/// Help for source that cannot be parsed.
+pub const SYNTAX_HELP: &str =
+    "the parser stopped here; a bracket, quote or comma that is missing or too many may be earlier in the file";
+
 impl Diagnostic {
     /// Creates a diagnostic about the whole input.
     pub fn new(code: Code, message: impl AsRef<str>) -> Self {
