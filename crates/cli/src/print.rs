@@ -18,6 +18,7 @@ use pijs_runtime::{Result, UserError};
 use pijs_tui::TuiOptions;
 use std::cell::Cell;
 use std::ops::Deref;
+use std::path::Path;
 
 /// Runs `pi ...` in the requested mode.
 pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<ExtensionFlag>) -> Result<()> {
@@ -73,7 +74,28 @@ pub(crate) async fn run(environment: &Environment, args: RunArgs, flags: Vec<Ext
         result = left => result,
     };
     session.finish();
+    if let Some(tape) = &args.tape {
+        let extensions: Vec<String> = host.packages().iter().map(|package| package.id().to_string()).collect();
+        tell_recorded(tape, &extensions);
+    }
     result
+}
+
+/// Writes the size of a tape and the extensions on it to stderr: each of them makes the tape larger.
+fn tell_recorded(tape: &Path, extensions: &[String]) {
+    const MAX_NAMED: usize = 8;
+    let Ok(file) = std::fs::metadata(tape) else { return };
+    let size = match file.len().div_ceil(1024) {
+        size if size < 10_000 => format!("{size} KB"),
+        size => format!("{} MB", size / 1024),
+    };
+    let mut named: Vec<&str> = extensions.iter().take(MAX_NAMED).map(String::as_str).collect();
+    let more = format!("{} more", extensions.len().saturating_sub(MAX_NAMED));
+    if extensions.len() > MAX_NAMED {
+        named.push(&more);
+    }
+    let named = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
+    stderr(&clean(&format!("recorded {} ({size}); extensions: {named}", tape.display())));
 }
 
 /// Runs the terminal mode until the user leaves.
@@ -171,6 +193,7 @@ impl Answering {
             .await;
         // Completes pending effects such as a log line or an event on the bus.
         let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
+        self.host.report_refusals();
         match outcome? {
             // A signal arrived, or an extension ended the program.
             Some(Outcome { ending: Ending::Aborted | Ending::Failed(_), .. }) if is_interrupted.get() => {

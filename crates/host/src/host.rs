@@ -490,7 +490,8 @@ impl Host {
     pub(crate) fn located(&self, slot: &Rc<Slot>, error: ErrorReport) -> ErrorReport {
         let package = Rc::clone(&slot.cell.borrow().package);
         let source = |module: &str| package.artifact.source(module);
-        let error = position::translate(position::quote(error, source), package.positions.as_deref());
+        let error =
+            position::translate(position::suggest(position::quote(error, source)), package.positions.as_deref());
         self.with_cure(package.id(), error)
     }
 
@@ -502,6 +503,19 @@ impl Host {
             error.message.push_str(&format!("{CURE}{command}"));
         }
         error
+    }
+
+    /// Reports refused calls that no error and no output of their extension contained
+    /// ([`Gate::unreported_refusals`](pijs_hostcall::Gate::unreported_refusals)), for a run without a user to prompt.
+    pub fn report_refusals(&self) {
+        let slots = self.slots();
+        for (extension, refusal) in self.0.services.dispatcher.gate().unreported_refusals() {
+            if let Some(slot) = slots.iter().rev().find(|slot| *slot.cell.borrow().package.id() == extension) {
+                let message = refusal.replace(CURE, &CURE.replace('\n', "; "));
+                let is_single = slot.cell.borrow().package.entries.len() == 1;
+                self.report(slot, is_single.then_some(EntryIndex(0)), ReportKind::Warning { message });
+            }
+        }
     }
 
     /// Delivers a report to every subscriber.
@@ -516,6 +530,10 @@ impl Host {
             ExtensionReport { extension: extension.package.id().clone(), path: extension.path(entry), kind }
         };
         tracing::debug!(%report, "extension report");
+        if let ReportKind::Log(entry) = &report.kind {
+            // Output that contains a refusal reports it.
+            let _ = self.0.services.dispatcher.gate().cure(&report.extension, &entry.message);
+        }
         if let ReportKind::Error(error) = &report.kind {
             record::threw(&self.0.services, &slot.cell.borrow().caller, error);
         }
