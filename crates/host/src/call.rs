@@ -5,8 +5,9 @@ use crate::extension::{OrderedAnswer, Slot, ToolWaiter};
 use crate::host::Host;
 use crate::message_limits;
 use crate::outcome::{CallbackOutcome, CommandOutcome, RegistrationOwner, ToolOutcome};
-use crate::report::plain_error;
+use crate::report::{ReportKind, plain_error};
 use crate::signal::Signal;
+use crate::tool_result::wrong_tool_result;
 use crate::waiter::Waiter;
 use pijs_protocol::message::{Callback, Message, SlashCommand, ToolCall, ToolResult};
 use pijs_protocol::{EntryIndex, ExtensionId, Handle, Termination};
@@ -64,19 +65,24 @@ impl Host {
         match result {
             Ok(OrderedAnswer { result, place }) => {
                 place.after_earlier_answers().await;
-                self.outcome_of(&slot, entry, result)
+                self.outcome_of(&slot, entry, name, result)
             }
             Err(reason) => ToolOutcome::Ended(reason),
         }
     }
 
-    fn outcome_of(&self, slot: &Rc<Slot>, entry: EntryIndex, result: ToolResult) -> ToolOutcome {
+    fn outcome_of(&self, slot: &Rc<Slot>, entry: EntryIndex, name: &str, result: ToolResult) -> ToolOutcome {
         match result.error {
             Some(error) => ToolOutcome::Threw(self.located(slot, error)),
             None if result.is_error => {
                 ToolOutcome::Threw(plain_error(entry, "tool", "the tool failed without an error message".to_owned()))
             }
-            None => ToolOutcome::Returned(result.output),
+            None => {
+                if let Some(message) = wrong_tool_result(name, &result.output) {
+                    self.report(slot, Some(entry), ReportKind::Warning { message });
+                }
+                ToolOutcome::Returned(result.output)
+            }
         }
     }
 

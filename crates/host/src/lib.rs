@@ -61,6 +61,7 @@ mod state;
 mod stream;
 mod stream_handlers;
 mod system_role;
+mod tool_result;
 mod turn;
 mod wait_limits;
 mod waiter;
