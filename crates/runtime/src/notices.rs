@@ -12,14 +12,33 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone)]
 pub struct Notices {
     show: Arc<dyn Fn(&str) + Send + Sync>,
+    progress: Option<Arc<ShowProgress>>,
     /// Number of permission prompts that wait for the user.
     open_prompts: Arc<AtomicUsize>,
 }
 
+/// Shows a line until it is replaced, or removed by `None`.
+type ShowProgress = dyn Fn(Option<&str>) + Send + Sync;
+
 impl Notices {
     /// Creates notices that pass each line to `show`.
     pub fn new(show: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self { show: Arc::new(show), open_prompts: Arc::default() }
+        Self { show: Arc::new(show), progress: None, open_prompts: Arc::default() }
+    }
+
+    /// Passes lines about progress to `progress`, which shows one at a time and removes it when the work has ended.
+    #[must_use]
+    pub fn with_progress(self, progress: impl Fn(Option<&str>) + Send + Sync + 'static) -> Self {
+        Self { progress: Some(Arc::new(progress)), ..self }
+    }
+
+    /// Shows a line about progress; `None` at the end of the work.
+    pub(crate) fn progress(&self, line: Option<&str>) {
+        match (&self.progress, line) {
+            (Some(progress), line) => progress(line),
+            (None, Some(line)) => self.show(line),
+            (None, None) => {}
+        }
     }
 
     /// Creates notices that write each line to stderr, cleaned for a terminal.

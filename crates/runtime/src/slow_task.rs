@@ -54,15 +54,18 @@ fn tell(notices: &Notices, first: Duration, what: &Mutex<String>, ended: &Receiv
         }
         let now = what.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if now != shown {
-            notices.show(&format!("{now} ..."));
+            notices.progress(Some(&format!("{now} ...")));
             (left, next, shown) = (1, 2, now);
             continue;
         }
         left -= 1;
         if left == 0 {
-            notices.show(&format!("still {now} ..."));
+            notices.progress(Some(&format!("still {now} ...")));
             (left, next) = (next, next.saturating_mul(2));
         }
+    }
+    if !shown.is_empty() {
+        notices.progress(None);
     }
 }
 

@@ -26,6 +26,7 @@
 #![warn(missing_docs)]
 
 mod accounts;
+pub mod answer_choices;
 mod clip;
 mod commands;
 mod completion;
@@ -143,8 +144,10 @@ where
         before(panic);
     }));
     let (screen, work) = Screen::open(tty);
-    let told = screen.clone();
-    divert(Some(Notices::new(move |line| told.change(|view| view.say(Style::Info, line)))));
+    let (told, worked) = (screen.clone(), screen.clone());
+    let notices = Notices::new(move |line| told.change(|view| view.say(Style::Info, line)));
+    let progress = move |line: Option<&str>| worked.change(|view| view.run.progress = line.map(pijs_terminal::plain));
+    divert(Some(notices.with_progress(progress)));
     let result = run(environment, options, &screen, work, assemble).await;
     divert(None);
     screen.close();

@@ -76,6 +76,8 @@ pub(crate) struct RunStatus {
     /// Running shell commands of the user.
     shells: usize,
     pub(crate) working: WorkingIndicator,
+    /// Slow work of the program, such as loading an extension.
+    pub(crate) progress: Option<String>,
 }
 
 impl RunStatus {
@@ -103,10 +105,11 @@ impl RunStatus {
         self.started.is_some() || self.retrying.is_some() || self.shells > 0
     }
 
-    /// Returns the line of a retry or of the working indicator.
+    /// Returns the line of a retry, of slow work, or of the working indicator.
     pub(crate) fn line(&self, now: Instant) -> Option<String> {
         match (&self.retrying, self.started.filter(|_| self.working.is_visible)) {
             (Some(retrying), _) => Some(retrying.line(now)),
+            (None, _) if self.progress.is_some() => self.progress.clone(),
             (None, Some(since)) => Some(self.working.line(now.duration_since(since))),
             (None, None) => None,
         }
