@@ -27,6 +27,7 @@ use pijs_runtime::slow_task::SlowTask;
 use pijs_runtime::supply::Supplier;
 use pijs_runtime::trust::Trust;
 use pijs_runtime::{Result, UserError};
+use pijs_terminal::counted;
 use review::{InstallCommand, Reviewed, Reviewer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -113,16 +114,16 @@ async fn fetch_supplied(environment: &Environment, installed: &Installed, regist
         let supplier = Supplier::new(environment, compiler.cache()).registry(registry);
         for (id, entries) in realms(&ExtensionId::new(&*installed.id), root(installed), &installed.entries) {
             let output = compiler.build(id.as_str(), &input_of(id.as_str(), root(installed), &entries))?;
-            supplier.for_extension(&output.metadata()).await?;
+            // Only the fetch is limited: a slow build is no failure of the registry.
+            let metadata = output.metadata();
+            let fetch = tokio::time::timeout(PATIENCE, supplier.for_extension(&metadata));
+            let late = |_| UserError::failed(format!("the registry took more than {} s", PATIENCE.as_secs()));
+            fetch.await.map_err(late)??;
         }
         Ok::<_, UserError>(())
     };
-    let reason = match tokio::time::timeout(PATIENCE, fetched).await {
-        Ok(Ok(_)) => None,
-        Ok(Err(failure)) => Some(failure.to_string()),
-        Err(_) => Some(format!("the registry took more than {} s", PATIENCE.as_secs())),
-    };
-    if let Some(reason) = reason {
+    if let Err(failure) = fetched.await {
+        let reason = failure.to_string();
         stderr(&format!(
             "warning: {}: the packages that pi supplies to it could not be fetched; the first session that loads it tries again\n  {}",
             clean(&installed.id),
@@ -151,9 +152,10 @@ fn finish_install(
     let warnings = distinct(&installed.warnings);
     let missing = agreed.iter().any(|(_, consent)| !consent.missing.is_empty());
     let depends = |library: &str, name: &str| depends_on(root(installed), library, name);
-    let outlook = Outlook::new(&reviewer.findings(&installed.id), is_useful(installed), missing, &depends);
+    let findings = reviewer.findings(&installed.id);
+    let outlook = Outlook::new(&findings, is_useful(installed), missing, &depends);
     let is_detail = !matches!(outlook, Outlook::WillNotWork(_));
-    warn(&warnings, is_detail, &reviewer.remarks(&installed.id), &installed.id);
+    warn(&warnings, is_detail, (&reviewer.remarks(&installed.id), findings.len()), &installed.id);
     if args.common.json {
         let document = json!({
             "id": installed.id, "source": installed.source, "version": installed.version, "path": installed.path,
@@ -174,7 +176,8 @@ fn finish_install(
     }
     stderr(&format!("  {} in {}", contents(installed), clean(&installed.path.display().to_string())));
     if installed.dependencies > 0 {
-        stderr(&format!("  with {} dependencies; their install scripts were not run", installed.dependencies));
+        let dependencies = counted(installed.dependencies, "dependency");
+        stderr(&format!("  with {dependencies}; their install scripts were not run"));
     }
     if args.common.local && !Trust::read(environment)?.covers(&environment.dirs.cwd) {
         stderr("note: packages of this folder are loaded once you run: pi trust");
@@ -207,8 +210,8 @@ const NATIVE: &str = " is a native binary for one system; skipped";
 const MAX_NAMED: usize = 3;
 
 /// Prints the warnings about a package. With `is_detail`, skipped scripts and `remarks` about its code are collapsed to one line
-/// each; the caller sets it when the package works.
-fn warn(warnings: &[&String], is_detail: bool, remarks: &[String], id: &str) {
+/// each; the caller sets it when the package works. `listed` is the number of remarks that `pi ext show` lists, one for each place.
+fn warn(warnings: &[&String], is_detail: bool, (remarks, listed): (&[String], usize), id: &str) {
     let is_script = |warning: &&&String| is_detail && warning.starts_with("IN_SCRIPT");
     let is_remark = |warning: &&&String| is_detail && remarks.contains(**warning);
     let (scripts, rest): (Vec<&&String>, Vec<&&String>) = warnings.iter().partition(is_script);
@@ -235,10 +238,9 @@ fn warn(warnings: &[&String], is_detail: bool, remarks: &[String], id: &str) {
         }
         scripts => stderr(&format!("note: {} install scripts were not run", scripts.len())),
     }
-    match remarks.len() {
-        0 => {}
-        1 => stderr(&format!("note: 1 remark about its code: pi ext show {}", clean(id))),
-        count => stderr(&format!("note: {count} remarks about its code: pi ext show {}", clean(id))),
+    if !remarks.is_empty() {
+        let count = listed.max(remarks.len());
+        stderr(&format!("note: {} about its code: pi ext show {}", counted(count, "remark"), clean(id)));
     }
 }
 
@@ -278,7 +280,7 @@ fn contents(installed: &Installed) -> String {
         let one = kind.trim_end_matches('s');
         if count == 1 { format!("1 {one}") } else { format!("{count} {kind}") }
     };
-    let extensions = Some(installed.entries.len()).filter(|count| *count > 0).map(entries);
+    let extensions = Some(installed.entries.len()).filter(|count| *count > 0).map(|count| counted(count, "extension"));
     let words: Vec<String> = extensions.into_iter().chain(resources(installed).into_iter().map(plural)).collect();
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
 }
@@ -669,10 +671,6 @@ fn scope_name(scope: InstallScope) -> &'static str {
     }
 }
 
-fn entries(count: usize) -> String {
-    if count == 1 { "1 extension".to_owned() } else { format!("{count} extensions") }
-}
-
 /// Shows progress: a progress bar on a terminal, and an occasional line in a pipe.
 struct Bar(ProgressBar, Mutex<Option<SlowTask>>);
 
@@ -714,7 +712,7 @@ impl InstallProgress for Bar {
     }
 
     fn done(&self, done: usize, total: usize) {
-        let words = format!("{done} of {total} packages");
+        let words = format!("{done} of {}", counted(total, "package"));
         self.0.set_message(words.clone());
         self.say(&words);
     }
