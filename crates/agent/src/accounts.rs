@@ -81,8 +81,7 @@ impl Agent {
         Ok(was_there)
     }
 
-    /// Passes stored credentials to the extensions that registered their providers. A failure is reported as an error of the
-    /// extension.
+    /// Passes stored credentials to the extensions that registered their providers, and reports a failure as theirs.
     pub(crate) async fn pass_stored_accounts(&self) {
         let offers: Vec<RegisteredProvider> = {
             let models = self.model.offered.borrow();

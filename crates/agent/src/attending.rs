@@ -197,8 +197,7 @@ impl Agent {
         }
     }
 
-    /// Delivers a message in flight to the queue of the current run. If that run has ended, starts a new run, which must not wait
-    /// for this delivery.
+    /// Delivers a message in flight to the queue of the current run, or starts a run that does not wait for this delivery.
     async fn deliver(&self, content: Authored, deliver_as: DeliverAs) -> Result<(), AgentError> {
         let taken = self.accept_input(content, InputSource::Extension, Some(deliver_as), false).await;
         if let Ok(Some(content)) = &taken

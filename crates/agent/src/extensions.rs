@@ -40,8 +40,7 @@ pub trait Extensions {
     fn first_handler(&self, _event: &str) -> Option<ExtensionId> {
         None
     }
-    /// Returns whether a `stream_text` handler subscribes to this stream. Costs a single branch, because it is called for every
-    /// delta.
+    /// Returns whether a `stream_text` handler subscribes to this stream, with one branch, because every delta asks.
     fn has_stream_handlers(&self, source: StreamSource) -> bool;
     /// Passes a delta to the handlers and waits for their verdict. The provider's stream is not polled meanwhile.
     fn stream(&self, delta: &StreamDelta) -> StreamFate;
@@ -315,15 +314,12 @@ pub trait ToolSource {
     fn tools(&self) -> Vec<ExtensionTool>;
     /// Runs a tool of this source.
     fn call_tool<'a>(&'a self, call: ToolRun<'a>) -> LocalBoxFuture<'a, ToolFate>;
-    /// Returns the parameters of the `mcp` hostcalls that a tool call makes, for the gate; `None` if this source does not have
-    /// the tool.
+    /// Returns the parameters of the `mcp` hostcalls that a tool call makes, for the gate; `None` for an unknown tool.
     fn hostcalls(&self, _name: &str, _input: &Value) -> Option<Vec<Value>> {
         None
     }
     /// Returns the names of tools that the model can call only after a search has found them.
-    fn deferred(&self) -> Vec<String> {
-        Vec::new()
-    }
+    fn deferred(&self) -> Vec<String>;
     /// Returns the slash commands as name and description.
     fn commands(&self) -> Vec<(String, String)>;
     /// Runs a slash command to its end.

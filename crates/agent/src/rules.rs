@@ -5,8 +5,7 @@
 //! limits of [`Verdicts`](crate::verdicts) apply to rules and extensions together.
 //!
 //! The session file stores the state for resuming in another process: the message injected by an interrupt, and an entry
-//! [`FIRED_TYPE`] for a reminder, contain [`InjectedRecord`]s. They are read along the branch, including the part before a
-//! compaction.
+//! [`FIRED_TYPE`] for a reminder, contain [`InjectedRecord`]s. They are read along the branch, also before a compaction.
 
 use crate::agent::Agent;
 use crate::attempt::{Attempt, StoppedByRule};

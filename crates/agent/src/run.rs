@@ -177,8 +177,7 @@ impl Agent {
             }
         };
         if cancel.is_cancelled() {
-            // The turns may have ended because of the cancellation, before the signal was aborted; aborting it twice has no
-            // effect.
+            // The cancellation may have ended the turns before the signal was aborted; aborting it twice has no effect.
             self.extensions.run_aborted();
         }
         if self.extensions.profile().queues("agent_end") {
@@ -477,8 +476,7 @@ impl Agent {
     }
 }
 
-/// Returns whether a request may succeed when it is retried later. Excludes rejections and failures that the HTTP client has
-/// already retried.
+/// Returns whether a request may succeed later. Excludes rejections, and failures that the HTTP client has retried.
 fn is_transient(error: &ProviderError) -> bool {
     let said = error.message().to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| said.contains(word));

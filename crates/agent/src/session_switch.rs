@@ -24,8 +24,7 @@ pub struct ForkResult {
 }
 
 impl Agent {
-    /// Reloads extensions, skills, prompts and context files. Flags, session and model stay the same. Returns the extensions that
-    /// failed to load.
+    /// Reloads extensions, skills, prompts and context files, but not flags, session and model. Returns failed extensions.
     pub async fn reload(&self) -> Result<Vec<String>, AgentError> {
         self.control.observe_act("reload", || json!({}));
         self.attend(async {

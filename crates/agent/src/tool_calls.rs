@@ -323,20 +323,6 @@ impl Agent {
         is_callable.then(|| self.tools.borrow().find(name, &*self.extensions)).flatten()
     }
 
-    /// Returns the message about a tool that the reply may not call.
-    fn missing(&self, name: &str) -> String {
-        if self.extensions.missed_tools().iter().any(|missed| missed == name) {
-            format!("Tool {name} is unavailable: its extension was stopped")
-        } else if self.extensions.deferred_tools().iter().any(|deferred| deferred == name) {
-            format!(
-                "Tool {name} is deferred: find it with tool_search first, then call it. (For the user: \"exposure\": \"direct\" in \
-                 mcp.json, or pi mcp add --exposure direct, declares it in every prompt)"
-            )
-        } else {
-            format!("Tool {name} not found")
-        }
-    }
-
     /// Performs the checks of a call.
     async fn prepare(
         &self,
@@ -352,7 +338,16 @@ impl Agent {
         self.restarts_done(cancel).await;
         let found = self.callable(&call.name, reply);
         let Some(tool) = found else {
-            return Ok(Prepared::Done(FinishedCall::failed(self.missing(&call.name))));
+            let message = if self.extensions.missed_tools().contains(&call.name) {
+                format!("Tool {} is unavailable: its extension was stopped", call.name)
+            } else if self.extensions.deferred_tools().contains(&call.name) {
+                let cure =
+                    "find it with tool_search first; the user can declare it with \"exposure\": \"direct\" in mcp.json";
+                format!("Tool {} is deferred: {cure} (pi mcp add --exposure direct)", call.name)
+            } else {
+                format!("Tool {} not found", call.name)
+            };
+            return Ok(Prepared::Done(FinishedCall::failed(message)));
         };
         let prepared = match &tool {
             Tool::Extension(tool) if tool.prepares_arguments => {

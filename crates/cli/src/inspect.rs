@@ -3,7 +3,7 @@
 use crate::output::stdout;
 use clap::Args;
 use pijs_inspector::{Report, decisions, page};
-use pijs_runtime::tape::unreadable;
+use pijs_runtime::tape::{open, unreadable};
 use pijs_runtime::{Environment, Result, UserError};
 use pijs_terminal::counted;
 use std::collections::BTreeMap;
@@ -42,6 +42,8 @@ pub(crate) fn run(environment: &Environment, args: &InspectArgs) -> Result<()> {
             found
         }
     };
+    // A file that does not exist or is no tape has the errors of the other commands on tapes.
+    open(&tape)?;
     let file = File::open(&tape).map_err(|error| UserError::failed(format!("{}: {error}", tape.display())))?;
     let report = Report::of(&mut BufReader::new(file), &decisions).map_err(|error| unreadable(&tape, &error))?;
     let document =

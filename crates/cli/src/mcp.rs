@@ -157,9 +157,9 @@ fn remove(environment: &Environment, name: &str, local: bool) -> Result<()> {
     if !is_there {
         let message = format!("{}: no server of this name in {}", clean(name), path.display());
         let other = if local { "without --local" } else { "with --local" };
-        return Err(
-            UserError::failed(message).help(format!("pi mcp list shows what there is; try {other} for the other file"))
-        );
+        let meant = meant(environment, name).unwrap_or_default();
+        let help = format!("{meant}pi mcp list shows what there is; try {other} for the other file");
+        return Err(UserError::failed(message).help(help));
     }
     let kept = match grants {
         Some(key) => format!("; its grants are kept; to revoke them: pi ext grants revoke '{key}'"),
@@ -324,13 +324,18 @@ fn add_status(document: &mut Value, status: &Status) {
 
 fn find(environment: &Environment, name: &str) -> Result<ServerConfig> {
     let (servers, _) = mcp_config::servers(environment)?;
-    let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     servers.into_iter().find(|server| server.name == name).ok_or_else(|| {
-        let meant = similar_names(name, names.iter().map(String::as_str), str::to_owned);
-        let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
+        let meant = meant(environment, name).unwrap_or_default();
         UserError::failed(format!("{}: no MCP server of this name", clean(name)))
             .help(format!("{meant}pi mcp list shows them"))
     })
+}
+
+/// Asks whether the user meant a server with a similar name.
+fn meant(environment: &Environment, name: &str) -> Option<String> {
+    let (servers, _) = mcp_config::servers(environment).ok()?;
+    let near = similar_names(name, servers.iter().map(|server| server.name.as_str()), str::to_owned)?;
+    Some(format!("did you mean {near}? "))
 }
 
 fn accept(environment: &Environment, name: &str) -> Result<()> {

@@ -7,7 +7,7 @@
 use crate::extc_command::TestArgs;
 use crate::output::{clean, stderr, stdout};
 use pijs_runtime::tape::{ReplayStage, open, unplayable};
-use pijs_runtime::{Environment, Isolation, Result, UserError, similar_path};
+use pijs_runtime::{Environment, Isolation, Result, UserError, meant_path};
 use pijs_tape::{Case, Changes, LabError, LabOptions, LabOutcome, Replay, ReplayOptions};
 use pijs_terminal::counted;
 use serde::{Deserialize, Serialize};
@@ -139,9 +139,9 @@ fn is_tape(path: &Path) -> bool {
 
 /// Returns the error for an extension that does not exist; without it, the tapes would be run with the package of this folder.
 fn missing_extension(environment: &Environment, path: &Path) -> UserError {
-    let near = similar_path(&environment.dirs.cwd, path).map(|near| format!("did you mean {}? ", near.display()));
+    let meant = meant_path(&environment.dirs.cwd, path);
     UserError::usage(clean(&format!("the extension {} does not exist", path.display())))
-        .help(clean(&format!("{}name its folder or file, then the tapes", near.unwrap_or_default())))
+        .help(clean(&format!("{meant}name its folder or file, then the tapes")))
 }
 
 /// Tests all tapes, grouped by time zone.

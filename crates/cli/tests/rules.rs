@@ -133,6 +133,9 @@ fn a_rule_with_a_mistake_is_explained_without_a_session() {
     }
     let listed = pi(&world, &["rules", "list"]);
     assert!(listed.succeeded().stdout.contains("empty     unusable  the rule has no text"), "{}", listed.stdout);
+    world.write("project/past.jsonl", "");
+    pi(&world, &["rules", "explain", "no-todo", "past.json"])
+        .failed(1, &["No such file", "did you mean ", "past.jsonl?"]);
 }
 
 #[test]

@@ -46,6 +46,20 @@ pub fn errors(files: &[ParsedFile], settings: &RuleSettings) -> BTreeMap<PathBuf
     errors
 }
 
+/// Returns one line for each file with an error: the first error, and the number of others.
+pub fn error_lines(files: &[ParsedFile], settings: &RuleSettings) -> Vec<String> {
+    let line = |errors: Vec<Diagnostic>| {
+        let (first, others) = errors.split_first()?;
+        let more = match others.len() {
+            0 => String::new(),
+            1 => "; 1 more error in this file".to_owned(),
+            more => format!("; {more} more errors in this file"),
+        };
+        Some(format!("{}{more}; to check it: pi rules lint", first.brief()))
+    };
+    errors(files, settings).into_values().filter_map(line).collect()
+}
+
 struct Linter<'a> {
     file: &'a ParsedFile,
     rule: &'a Rule,

@@ -228,8 +228,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Declares the files that were copied into a package before it is compiled, and its identity: the build reads the copies
-    /// only.
+    /// Declares the files that were copied into a package before its build, which reads only these, and its identity.
     #[must_use]
     pub fn copied(mut self, package: CopiedPackage) -> Self {
         self.replaced.copied.push(package);

@@ -53,8 +53,7 @@ impl Compiler {
         self.build(id, &input_of(id, &found.root, &found.entries))
     }
 
-    /// Compiles the selected entries of a package, or a single file. Installed packages and artifacts are compiled in a sealed
-    /// process.
+    /// Compiles entries of a package, or a single file; installed packages and artifacts in a sealed process.
     pub fn build(&self, id: &str, input: &Input) -> Result<BuildOutput, BuildFailure> {
         let foreign = ["npm:", "git:", "rummy:"].iter().any(|origin| id.starts_with(origin));
         let is_in_store = foreign && self.stores.iter().any(|store| input.path().starts_with(store));

@@ -5,8 +5,7 @@ use pijs_hostcall::places::OWN_SCRIPT;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use serde_json::{Map, Value, json};
 
-/// Returns the facts for every realm of a session. Variables other than the plain ones are requested one by one, through the
-/// gate.
+/// Returns the facts for every realm of a session. The gate decides about each variable that is not plain.
 pub fn facts(environment: &Environment) -> Map<String, Value> {
     let plain: Map<String, Value> = PLAIN_ENV
         .iter()

@@ -3,7 +3,6 @@
 use crate::config::Permissions;
 use crate::environment::Environment;
 use crate::package_request::PackageRequest;
-use crate::similar::similar_names;
 use crate::text::clean;
 use crate::user_error::{Result, UserError, is_missing};
 use pijs_agent::ModelQuotaLimits;
@@ -17,6 +16,7 @@ use pijs_llm::provider::ProviderOptions;
 use pijs_packages::DiscoveryOrigin;
 use pijs_protocol::manifest::{CapabilityManifest, CapabilityRequest, Scope};
 use pijs_protocol::{Capability, guard};
+use pijs_terminal::similar_names;
 use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;

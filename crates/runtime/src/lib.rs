@@ -18,7 +18,6 @@
 #![warn(missing_docs)]
 
 mod agent_tape;
-pub mod answer_choices;
 mod builder;
 pub mod compile;
 pub mod compiled_package;
@@ -77,9 +76,10 @@ pub use interface::{Interface, WrapState};
 pub use ledger::{folder as ledger_folder, redactor as log_redactor};
 pub use loading::UNKNOWN_OPTION;
 pub use notices::Notices;
+pub use pijs_terminal::{similar, similar_models, similar_names};
 pub use session::{AgentSession, LoadedSession, WIND_DOWN};
+pub use similar::meant_path;
 pub use started_files::StartedFiles;
-pub use similar::{similar, similar_models, similar_names, similar_path};
 pub use text::{clean, indented, option_text};
 pub use user_error::{Exit, Result, UserError, is_missing};
 pub use watchdog::WatchThread;

@@ -349,8 +349,7 @@ impl Loader {
         self.decided.before_build(record)
     }
 
-    /// Sets an extension's grants at the gate, with a note when they are fewer than before. Returns the known digests of its
-    /// tools.
+    /// Sets the grants of an extension at the gate, with a note when they are fewer, and returns the known tool digests.
     fn grant(&self, found: &PackageEntry, built: &CompiledPackage, notes: &mut Vec<String>) -> Result<Option<Digests>> {
         let profile = &built.profile;
         let who = (found.id.as_str(), found.installed);
@@ -472,8 +471,7 @@ impl Loader {
         Reloaded { packages: self.host.packages(), problems, ..Reloaded::default() }
     }
 
-    /// Stores the digests of tools that extensions registered in their first session, and those that the user agreed to in this
-    /// one.
+    /// Stores the digests of tools of extensions in their first session, and of tools that the user agreed to in this one.
     pub(crate) fn keep_tools(&self) {
         for extension in self.first.take() {
             let digests = self.host.tool_digests(&extension);

@@ -5,7 +5,6 @@
 
 use crate::config::ModelConfig;
 use crate::environment::Environment;
-use crate::similar::similar_models;
 use crate::text::clean;
 use crate::user_error::{Result, UserError, is_missing};
 use futures_util::FutureExt;
@@ -23,6 +22,7 @@ use pijs_llm::provider::openai::Retention;
 use pijs_llm::provider::proxy::Proxies;
 use pijs_llm::provider::{self, ErrorKind, Model, Provider, ProviderOptions, THINKING_LEVELS};
 use pijs_redact::Redactor;
+use pijs_terminal::similar_models;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Stdio;

@@ -8,7 +8,7 @@ use crate::config::{Isolation, SessionConfig};
 use crate::environment::Environment;
 use crate::grants::UserDecisions;
 use crate::isolation::{Terms, opener};
-use crate::similar::similar_path;
+use crate::similar::meant_path;
 use crate::supply::Supplier;
 use crate::user_error::{Result, UserError, is_missing};
 use pijs_artifact::{Artifact, PositionMap, Verified};
@@ -216,11 +216,9 @@ fn recorded(
 /// Fails if the file does not exist or is not a tape.
 pub fn open(path: &Path) -> Result<TapeReader<BufReader<File>>> {
     let file = File::open(path).map_err(|error| {
-        let failure = UserError::failed(format!("{}: {error}", path.display()));
-        match similar_path(Path::new(""), path).filter(|_| is_missing(&error)) {
-            Some(near) => failure.help(format!("did you mean {}?", near.display())),
-            None => failure.help("a tape is a recording: pi --tape FILE makes one"),
-        }
+        let meant = if is_missing(&error) { meant_path(Path::new(""), path) } else { String::new() };
+        let help = format!("{meant}a tape is a recording: pi --tape FILE makes one");
+        UserError::failed(format!("{}: {error}", path.display())).help(help)
     })?;
     TapeReader::new(BufReader::new(file)).map_err(|error| unreadable(path, &error))
 }
@@ -285,8 +283,7 @@ impl ReplayStage {
     /// Fails if the replacement does not compile, or if the tape at `path` has no extension of its name.
     pub async fn against(mut self, environment: &Environment, path: &Path, entry: &Path) -> Result<Self> {
         if !entry.exists() {
-            let near = similar_path(Path::new(""), entry).map(|near| format!("did you mean {}? ", near.display()));
-            let help = format!("{}name the folder or file of an extension", near.unwrap_or_default());
+            let help = format!("{}name the folder or file of an extension", meant_path(Path::new(""), entry));
             return Err(UserError::failed(format!("the extension {} does not exist", entry.display())).help(help));
         }
         let compiler = crate::compile::Compiler::new(environment);

@@ -87,8 +87,7 @@ impl UserError {
         self
     }
 
-    /// Adds the name of the extension to the error of a failed build, whose message names only files. Returns other errors
-    /// unchanged.
+    /// Adds the name of the extension to the error of a failed build, whose message names only files; keeps other errors.
     #[must_use]
     pub(crate) fn of_build(self, extension: &str) -> Self {
         if self.brief.is_some() { self.within(extension) } else { self }

@@ -1,8 +1,8 @@
 //! Permission prompts: questions of the gate, which are shown above everything that an extension draws.
 
+use crate::answer_choices::{AnswerChoice, choices, keys};
 use pijs_hostcall::{Answer, Question};
 use pijs_protocol::{ExtensionId, guard};
-use pijs_runtime::answer_choices::{AnswerChoice, choices, keys};
 use pijs_terminal::layout::{clamp, wrap};
 use std::cell::Cell;
 use std::time::{Duration, Instant};

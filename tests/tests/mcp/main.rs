@@ -453,6 +453,7 @@ fn commands_change_the_file_and_name_the_next_step() {
     let removed = world.pi(&["mcp", "remove", "docs"]);
     assert!(removed.code == Some(0) && !removed.stderr.contains("grants"), "it has none: {}", removed.stderr);
     assert_eq!(world.pi(&["mcp", "remove", "docs"]).code, Some(1));
+    assert!(world.pi(&["mcp", "remove", "S"]).stderr.contains("did you mean s?"), "a name is given with its case");
     let listed = world.pi(&["mcp", "list", "--probe"]);
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     assert!(listed.stdout.contains("connected, 7 tools"), "{}", listed.stdout);

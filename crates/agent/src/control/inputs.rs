@@ -198,8 +198,7 @@ impl AgentControl {
         }
     }
 
-    /// Waits until nothing is active (`ctx.waitForIdle()`). Callers that arrive during a run also wait for its `agent_end`
-    /// handlers.
+    /// Waits until nothing is active (`ctx.waitForIdle()`), during a run also for its `agent_end` handlers.
     pub(crate) async fn quiescent(&self) {
         if !self.inputs(Inputs::has_come_to_rest) {
             self.until(Inputs::is_quiescent).await;
@@ -211,8 +210,7 @@ impl AgentControl {
         self.until(|inputs| inputs.is_over(Stage::Delivering)).await;
     }
 
-    /// Sends a custom message of an extension (`sendMessage`). When idle and without `trigger_turn`, it is appended to the
-    /// session directly.
+    /// Sends a custom message of an extension (`sendMessage`); idle and without `trigger_turn`, appends it to the session.
     pub fn send_message(
         &self,
         message: CustomMessage,
@@ -314,8 +312,7 @@ impl AgentControl {
         self.apply(InputEvent::Take(Queue::AfterRun)).map(drop)
     }
 
-    /// Records a shell command of the user, and the extensions that provided its result. During a run, the entry is appended at
-    /// the end of the run.
+    /// Records a shell command of the user, and the extensions that provided its result; during a run, at its end.
     pub(crate) fn record_bash(&self, authors: BTreeSet<String>, execution: BashExecution) -> Result<(), ControlError> {
         self.apply(InputEvent::Bash { authors, execution }).map(drop)
     }
@@ -331,8 +328,7 @@ impl AgentControl {
         self.inputs(Inputs::waiting)
     }
 
-    /// Removes all queued messages and returns their texts, as [`AgentControl::waiting`] does. Notifies front ends even when no
-    /// message was queued.
+    /// Removes all queued messages and returns their texts, as [`AgentControl::waiting`] does. Always notifies front ends.
     pub fn clear_waiting(&self) -> (Vec<String>, Vec<String>) {
         self.observe_act("clear_waiting", || Value::Null);
         let texts = self.waiting();

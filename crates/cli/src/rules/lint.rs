@@ -4,7 +4,7 @@ use crate::args::values::peer;
 use crate::output::stdout;
 use clap::Args;
 use pijs_rules::diagnostic::printable;
-use pijs_rules::{Diagnostic, Severity};
+use pijs_rules::{Diagnostic, Severity, lint};
 use pijs_runtime::Environment;
 use pijs_runtime::rules::RuleProgram;
 use pijs_runtime::rules::RuleSet;
@@ -30,7 +30,7 @@ pub(crate) struct LintArgs {
 pub(crate) fn run(environment: &Environment, args: &LintArgs) -> Result<()> {
     let mut set = RuleSet::read(environment, &args.paths, "pi rules lint", &args.peers)?;
     set.turn_on();
-    let findings = set.findings();
+    let findings = lint::lint(&set.files, &set.settings);
     let count = |severity: Severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error) + set.problems.len(), count(Severity::Warning));
     if args.json {

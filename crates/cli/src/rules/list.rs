@@ -6,6 +6,7 @@ use pijs_rules::ast::AstPatterns;
 use pijs_rules::diagnostic::printable;
 use pijs_rules::{
     Activity, Bucket, CompiledScope, Condition, Diagnostic, Repeat, Rule, ScopeToken, Severity, StreamKind, Window,
+    lint,
 };
 use pijs_runtime::Environment;
 use pijs_runtime::rules::RuleSet;
@@ -86,10 +87,12 @@ struct Findings {
 impl Findings {
     fn of(set: &RuleSet) -> Self {
         let mut warnings: BTreeMap<PathBuf, Vec<Diagnostic>> = BTreeMap::new();
-        for finding in set.findings().into_iter().filter(|finding| finding.severity == Severity::Warning) {
+        for finding in
+            lint::lint(&set.files, &set.settings).into_iter().filter(|finding| finding.severity == Severity::Warning)
+        {
             warnings.entry(finding.path.clone()).or_default().push(finding);
         }
-        Self { errors: set.errors(), warnings }
+        Self { errors: errors(set), warnings }
     }
 
     /// Names the first finding in the file of a rule, as the end of a line about the rule.
@@ -112,6 +115,11 @@ impl Findings {
     }
 }
 
+/// Returns the errors in each file that has any. [`RuleSet::problems`] has the files that cannot be read.
+fn errors(set: &RuleSet) -> BTreeMap<PathBuf, Vec<Diagnostic>> {
+    lint::errors(&set.files, &set.settings)
+}
+
 /// Returns the name of the rule that a file would have.
 fn name_of(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
@@ -119,13 +127,13 @@ fn name_of(path: &Path) -> String {
 
 /// Returns the errors in rule files, unreadable files first.
 fn problems(set: &RuleSet) -> Vec<String> {
-    let errors = set.errors().into_values().flatten().map(|error| error.to_string());
+    let errors = errors(set).into_values().flatten().map(|error| error.to_string());
     set.problems.iter().cloned().chain(errors).collect()
 }
 
 /// Returns the errors in the file of a rule.
 pub(crate) fn errors_of(set: &RuleSet, rule: &Rule) -> Vec<Diagnostic> {
-    rule.path.as_ref().and_then(|path| set.errors().remove(path)).unwrap_or_default()
+    rule.path.as_ref().and_then(|path| errors(set).remove(path)).unwrap_or_default()
 }
 
 /// Runs `pi rules show`.
@@ -233,7 +241,7 @@ fn unusable(set: &RuleSet, name: &str) -> Option<UserError> {
         let message = format!("the rule {name} is off: {path} says `enabled: false`");
         return Some(UserError::failed(message).help("remove that line"));
     }
-    let errors = set.errors();
+    let errors = errors(set);
     let file = set.files.iter().find(|file| file.rules.is_empty() && name_of(&file.path) == name)?;
     let first = errors.get(&file.path)?.first()?;
     Some(

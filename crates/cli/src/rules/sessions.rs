@@ -17,6 +17,7 @@ use pijs_rules::{
     Activity, Diagnostic, FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, Rule, RuleEngine, StreamKind,
 };
 use pijs_runtime::Environment;
+use pijs_runtime::meant_path;
 use pijs_runtime::open_session;
 use pijs_runtime::tape;
 use pijs_runtime::{Result, UserError};
@@ -541,7 +542,12 @@ fn read(file: &Path) -> Result<Vec<Line>> {
     if file.extension().is_some_and(|extension| extension == "tape") {
         return read_tape(file);
     }
-    let failed = |error: std::io::Error| UserError::failed(format!("{} cannot be read: {error}", file.display()));
+    let failed = |error: std::io::Error| {
+        let is_missing = pijs_runtime::is_missing(&error);
+        let meant = if is_missing { meant_path(Path::new(""), file) } else { String::new() };
+        UserError::failed(format!("{} cannot be read: {error}", file.display()))
+            .help(format!("{meant}give a session file (*.jsonl), or a tape (*.tape)"))
+    };
     let mut lines = Vec::new();
     let mut bad = 0;
     for line in BufReader::new(File::open(file).map_err(failed)?).split(b'\n') {

@@ -55,7 +55,7 @@ impl Host {
             let name = spec.name.clone();
             let what = format!("change the description of its tool {name:?} for the model");
             let says = told(&spec);
-            let agreed = self.0.services.dispatcher.gate().consult(&caller, "tools", what, &says).await;
+            let agreed = self.0.services.dispatcher.gate().consult_change(&caller, "tools", what, &says).await;
             record::redefined(&self.0.services, &caller, &name, agreed);
             if agreed {
                 if let Some(pinned) = self.0.session.pins.borrow_mut().pinned.get_mut(caller.extension()) {

@@ -188,7 +188,7 @@ impl Server {
 
     async fn request_consent(&self, what: String, subject: &str) -> bool {
         match self.calls.dispatcher() {
-            Ok(dispatcher) => dispatcher.gate().consult(&self.calls.caller, "mcp", what, subject).await,
+            Ok(dispatcher) => dispatcher.gate().consult_change(&self.calls.caller, "mcp", what, subject).await,
             Err(_) => false,
         }
     }

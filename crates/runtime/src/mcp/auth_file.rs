@@ -1,7 +1,6 @@
 //! `mcp-auth.json` of the agent folder: OAuth sign-ins, in pi's format.
 //!
-//! The file is shared with the real pi. It is replaced atomically, and readable only by its owner; entries of other servers stay
-//! unchanged.
+//! The file is shared with the real pi, replaced atomically, readable only by its owner, and keeps entries of other servers.
 
 use crate::environment::Environment;
 use crate::user_error::{Result, UserError};

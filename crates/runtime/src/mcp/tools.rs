@@ -161,8 +161,7 @@ impl McpTools {
         let answered = self.servers.hostcall((&prompt.server, None), params, &CancelToken::new(), |_| {}).await;
         let text = results::of_prompt(&prompt.server, answered.map_err(|error| error.message)?);
         let text = text.filter(|text| !text.is_empty()).ok_or("the server answered with an empty prompt")?;
-        // Text of a server is never run as a command. Its author has no grants, because a prompt must not use those of the
-        // server.
+        // Text of a server is never run as a command. Its author has no grants, not even those of the server.
         let author = ExtensionId::new(format!("{}/@prompts", extension_of(&prompt.server)));
         self.control.send_text_of(&author, text).map_err(|error| error.to_string())
     }

@@ -9,9 +9,8 @@ use crate::user_error::{Result, UserError};
 use pijs_agent::{ChangedRules, RuleSource, SessionRules};
 use pijs_rules::activity::{MAIN_AGENT, activities};
 use pijs_rules::engine::EngineOptions;
-use pijs_rules::{Activity, Bucket, Diagnostic, ParsedFile, Rule, RuleEngine, RuleSettings, built_in, lint};
+use pijs_rules::{Activity, Bucket, ParsedFile, Rule, RuleEngine, RuleSettings, built_in, lint};
 use pijs_terminal::counted;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Rules and their settings.
@@ -131,16 +130,6 @@ impl RuleSet {
         let folders: Vec<String> = self.sources.searched.iter().map(|path| path.display().to_string()).collect();
         format!("no rule file (*.md, *.mdc) in {}; `pi rules init` writes an example", folders.join(", "))
     }
-
-    /// Returns the findings in the files: those of `pi rules lint`.
-    pub fn findings(&self) -> Vec<Diagnostic> {
-        lint::lint(&self.files, &self.settings)
-    }
-
-    /// Returns the errors in each file that has any. [`RuleSet::problems`] has the files that cannot be read.
-    pub fn errors(&self) -> BTreeMap<PathBuf, Vec<Diagnostic>> {
-        lint::errors(&self.files, &self.settings)
-    }
 }
 
 /// Writes the section of the system prompt about rules that check no stream: the texts of those with `alwaysApply`, and the paths
@@ -169,16 +158,7 @@ const MAX_LINES: usize = 3;
 
 /// Returns one line for each file with an error, unreadable ones first.
 fn session_lines(problems: &[String], files: &[ParsedFile], settings: &RuleSettings) -> Vec<String> {
-    let line = |errors: Vec<Diagnostic>| {
-        let (first, others) = errors.split_first()?;
-        let more = match others.len() {
-            0 => String::new(),
-            more => format!("; {} in this file", counted(more, "more error")),
-        };
-        Some(format!("{}{more}; to check it: pi rules lint", first.brief()))
-    };
-    let broken = lint::errors(files, settings).into_values().filter_map(line);
-    problems.iter().cloned().chain(broken).collect()
+    [problems.to_vec(), lint::error_lines(files, settings)].concat()
 }
 
 fn rules_of(files: &[ParsedFile]) -> Vec<Rule> {
