@@ -7,7 +7,7 @@ use super::walk::{FinalLink, Reached};
 use super::written::{TrackedName, check_granted, check_unchanged, stamp};
 use crate::system::{Dir, Kind};
 use pijs_durable::without_links;
-use pijs_hostcall::places::normal;
+use pijs_hostcall::places::{Protection, normal};
 use pijs_hostcall::{Access, Output, Permit, ReadBy, Reason, Request};
 use pijs_protocol::{HostcallError, guard};
 use serde_json::json;
@@ -178,7 +178,12 @@ impl FsState {
                     check_tree(&*from.dir.child(from_name)?, &from.real, request, 0)?;
                     check_protected_below(request, &to.real)?;
                 }
-                Kind::Symlink => check_protected_below(request, &to.real)?,
+                Kind::Symlink => {
+                    check_protected_below(request, &to.real)?;
+                    for real in [&from.real, &to.real] {
+                        check_moved_link(request, &from.dir.readlink(from_name)?, real)?;
+                    }
+                }
                 _ => {}
             }
             let is_own = TrackedName::new(&request.permit, &from).is_own();
@@ -357,11 +362,24 @@ fn check_tree(dir: &dyn Dir, real: &Path, request: &Request, depth: usize) -> Re
     for (entry, kind) in dir.entries()? {
         let below = real.join(&entry);
         check_access(request, Access::Write, &below)?;
+        if kind == Kind::Symlink {
+            check_moved_link(request, &dir.readlink(&entry)?, &below)?;
+        }
         if kind == Kind::Dir {
             check_tree(&*dir.child(&entry)?, &below, request, depth + 1)?;
         } else if guard!(FsFolderReads) {
             request.permit.reads_content(&below);
         }
+    }
+    Ok(())
+}
+
+/// Refuses to move a link to a protected file: under another name, such as `README.md`, the user and programs would read it.
+fn check_moved_link(request: &Request, target: &Path, link: &Path) -> Result<(), FsError> {
+    let permit = &request.permit;
+    let is_closed = |path: &PathBuf| permit.places().protection(path, permit.package_root()) == Protection::All;
+    if targets(link.parent().unwrap_or(link), target).iter().any(is_closed) && guard!(FsMovedLinks) {
+        return Err(FsError::Denied("read", Reason::ProtectedPath));
     }
     Ok(())
 }

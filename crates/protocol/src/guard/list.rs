@@ -257,6 +257,8 @@ super::guards! {
     FsInstances = "fs.instances",
     /// Stays on the file system that the gate decided about.
     FsMounts = "fs.mounts",
+    /// Refuses to move a link that leads to a protected file.
+    FsMovedLinks = "fs.moved-links",
     /// Refuses pipes, sockets and devices.
     FsSpecial = "fs.special",
     /// Limits watched paths of one extension.
