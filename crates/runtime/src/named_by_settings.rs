@@ -4,6 +4,7 @@
 use crate::config::SessionConfig;
 use crate::environment::Environment;
 use crate::mcp_config::{self, files_of};
+use crate::own_state::{MAX_LINKED_ENTRIES, MAX_SKILL_DEPTH, links_below};
 use crate::settings;
 use pijs_protocol::guard;
 use serde_json::Value;
@@ -25,7 +26,9 @@ pub(crate) fn paths(environment: &Environment, config: &SessionConfig) -> Vec<Pa
     for (file, said) in settings::by_file(environment) {
         let folder = file.parent().unwrap_or(&environment.dirs.cwd);
         for entry in TEXTS.iter().filter_map(|key| said.get(*key)?.as_array()).flatten().filter_map(Value::as_str) {
-            found.extend(place(environment, folder, entry));
+            let place = place(environment, folder, entry);
+            found.extend(place.iter().flat_map(|place| links_below(place, MAX_SKILL_DEPTH, MAX_LINKED_ENTRIES)));
+            found.extend(place);
         }
         for value in PROGRAMS.iter().filter_map(|key| said.get(*key)) {
             let words: Vec<String> = match value {

@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 const LONGEST_NAME: u64 = 8 << 10;
 
 /// Maximum number of entries that are checked for links: in the project's folder, and in all of a skill, prompt or rule folder.
-const MAX_LINKED_ENTRIES: usize = 5000;
+pub(crate) const MAX_LINKED_ENTRIES: usize = 5000;
 
 /// Maximum depth of folders in a folder of skills that are searched for links.
-const MAX_SKILL_DEPTH: usize = 4;
+pub(crate) const MAX_SKILL_DEPTH: usize = 4;
 
 /// Depth and number of entries to which a protected folder is searched for links. Programs that manage settings link files and
 /// folders near its top.
@@ -72,6 +72,7 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
             own.add(|own| &mut own.unwritten_by_programs, &path);
         }
     }
+    own.add_links_in(&environment.dirs.home.join(".agents/skills"));
     own.add_links_of_project(&environment.dirs.cwd);
     for repository in repositories(&environment.dirs.cwd) {
         own.add(|own| &mut own.unwritten, &repository);
@@ -126,7 +127,7 @@ fn repositories(cwd: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the links in a folder and in the folders below it, those nearest to the top first.
-fn links_below(folder: &Path, max_depth: usize, max_entries: usize) -> Vec<PathBuf> {
+pub(crate) fn links_below(folder: &Path, max_depth: usize, max_entries: usize) -> Vec<PathBuf> {
     let mut open = VecDeque::from([(folder.to_owned(), 0)]);
     let (mut links, mut entries) = (Vec::new(), 0);
     while let Some((folder, depth)) = open.pop_front().filter(|_| guard!(PlacesLinkedEntries)) {
