@@ -144,14 +144,14 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
         TapeCommand::Cut { tape, out, ticks } => {
             let path = at(tape);
             in_time_zone(environment, &open(&path)?.header().time_zone)?;
+            let turns = Summary::of(&mut open(&path)?).map_err(|error| unreadable(&path, &error))?.ticks;
+            if let Some(tick) = ticks.iter().map(|range| *range.start()).find(|tick| *tick > turns) {
+                return Err(no_turn(tick, turns));
+            }
             let written = Written::begin(environment, &path, at(out))?;
             let stage = ReplayStage::prepare(environment, &path, Isolation::Thread).await?;
             let (_, left_out) = pijs_tape::cut(open(&path)?, &stage, ticks, written.file())
                 .map_err(|error| unplayable(&path, &error))?;
-            if left_out == 0 {
-                return Err(UserError::failed("the tape has no input in these turns")
-                    .help("`pi tape info` counts its turns, and pi ext inspect shows them"));
-            }
             stdout(&format!("inputs left out: {left_out}"));
             written.finish().await
         }
@@ -186,6 +186,12 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
                 .map_err(|error| UserError::failed(format!("{} cannot be written: {error}", out.display())))
         }
     }
+}
+
+/// Returns the error for a number beyond the last turn of a tape.
+fn no_turn(tick: u64, turns: u64) -> UserError {
+    UserError::usage(format!("the tape has no turn {tick}: it has {}", counted(turns, "turn")))
+        .help("give the number of a turn, from 1 on")
 }
 
 /// Checks that the tape has an extension of each name.
@@ -275,9 +281,7 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
     let mut played = played.map_err(|error| unplayable(path, &error))?;
     let is_past_end = |tick: &u64| played.divergence.is_none() && *tick > played.ticks;
     if let Some(tick) = args.from.or(args.until).filter(is_past_end) {
-        let ticks = counted(played.ticks, "turn");
-        return Err(UserError::usage(format!("the tape has no turn {tick}: it has {ticks}"))
-            .help("give the number of a turn, from 1 on"));
+        return Err(no_turn(tick, played.ticks));
     }
     let agent = match &played.divergence {
         None if args.until.is_none() && args.from.is_none() && args.against.is_none() => agent_loop(path).await?,
