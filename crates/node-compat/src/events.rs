@@ -162,7 +162,7 @@ pub fn similar(name: &str) -> Option<&'static str> {
 /// Describes an event that no handler is ever called for: the problem, and help. Returns `None` for a known event.
 pub fn unknown(name: &str) -> Option<(String, String)> {
     let problem = || format!("`{name}` is not an event of pi, so this handler never runs");
-    let help = || similar(name).map_or_else(|| "check the spelling".to_owned(), |known| did_you_mean(known));
+    let help = || similar(name).map_or_else(|| "check the spelling".to_owned(), did_you_mean);
     (!is_known(name)).then(|| (problem(), help()))
 }
 
