@@ -1,13 +1,14 @@
 //! Captures the process environment once: folders, variables, terminal.
 
 use crate::notices::Notices;
-use crate::started_files::StartedFiles;
+use crate::started_files::{self, StartedFiles};
 use crate::user_error::{Result, UserError, is_missing};
 use pijs_hostcall::places::normal;
 use pijs_packages::{Dirs, NpmConfig};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 /// Environment of one run. No other code reads the process environment.
@@ -116,6 +117,16 @@ impl Environment {
             Some(rest) if rest.starts_with('/') => self.dirs.home.join(rest.trim_start_matches('/')),
             _ => self.dirs.cwd.join(given),
         }
+    }
+
+    /// Opens a file that the command line names.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system; `PermissionDenied` if an extension started this `pi`, and the file is another than the
+    /// one that was checked.
+    pub fn open_named(&self, path: &Path) -> io::Result<File> {
+        started_files::open_named(self.started_with.as_ref(), path)
     }
 
     /// Returns a variable if it is set and not empty.

@@ -60,7 +60,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
     let cwd = &environment.dirs.cwd;
     let mut sessions = Sessions::new(environment, config.dir.as_deref());
     if config.dir.is_some() {
-        sessions.folder = environment.named_session_path(&sessions.folder)?;
+        sessions.folder = named_path(environment, &sessions.folder)?;
     }
     let is_in_memory = config.choice == SessionChoice::InMemory;
     if let (Some(records), false) = (&options.records, is_in_memory) {
@@ -101,7 +101,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
                 return Err(UserError::failed(format!("Session already exists with id '{id}'")));
             }
             match sessions.find(environment, name) {
-                Some(SessionMatch::Here(path)) if is_path(name) => copy(&environment.named_session_path(&path)?),
+                Some(SessionMatch::Here(path)) if is_path(name) => copy(&named_path(environment, &path)?),
                 Some(SessionMatch::Here(path) | SessionMatch::Elsewhere { path, .. }) => copy(&path),
                 None => Err(missing(name)),
             }
@@ -128,6 +128,20 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
                 .warn(format!("No project session found with id '{id}'; creating a new session with that id."));
             Ok(fresh())
         }
+    }
+}
+
+/// Returns the path of a session, or of a folder of sessions, that the command line names; without links if an extension named it.
+fn named_path(environment: &Environment, path: &Path) -> Result<PathBuf> {
+    if environment.started_with.is_none() {
+        return Ok(path.to_owned());
+    }
+    let real = pijs_durable::without_links(path);
+    match environment.open_named(&real) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(UserError::failed(format!("{} cannot be opened: {error}", path.display())))
+        }
+        _ => Ok(real),
     }
 }
 
