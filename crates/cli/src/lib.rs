@@ -118,7 +118,7 @@ fn runtime(is_single: bool) -> Result<tokio::runtime::Runtime> {
 
 fn run(cli: Cli, flags: Vec<ExtensionFlag>, helps: bool) -> Result<()> {
     let mut environment = Environment::capture()?;
-    environment.notices = Notices::new(output::stderr);
+    environment.notices = Notices::new(output::stderr).with_progress(output::progress);
     logging::install(
         &environment,
         cli.run.log_json.as_deref(),

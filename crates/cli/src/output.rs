@@ -33,6 +33,15 @@ pub(crate) fn stderr(line: &str) {
     }
 }
 
+/// Shows a line about progress, which a terminal removes at the end of the work; `None` at that end.
+pub(crate) fn progress(line: Option<&str>) {
+    match (&*DIVERTED.lock().unwrap_or_else(PoisonError::into_inner), line) {
+        (Some(elsewhere), line) => elsewhere.progress(line),
+        (None, Some(line)) => drop(writeln!(std::io::stderr().lock(), "{}", clean(line))),
+        (None, None) => {}
+    }
+}
+
 static DIVERTED: Mutex<Option<Notices>> = Mutex::new(None);
 
 /// Redirects messages for stderr, or restores stderr. The receiver sanitises them.

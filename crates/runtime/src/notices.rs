@@ -33,7 +33,7 @@ impl Notices {
     }
 
     /// Shows a line about progress; `None` at the end of the work.
-    pub(crate) fn progress(&self, line: Option<&str>) {
+    pub fn progress(&self, line: Option<&str>) {
         match (&self.progress, line) {
             (Some(progress), line) => progress(line),
             (None, Some(line)) => self.show(line),

@@ -76,3 +76,22 @@ impl Drop for SlowTask {
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_about_progress_is_removed_at_the_end_of_the_work() {
+        let (sender, lines) = channel();
+        let progress = move |line: Option<&str>| drop(sender.send(line.map(str::to_owned)));
+        let notices = Notices::new(|_| {}).with_progress(progress);
+        let task = SlowTask::after(&notices, Duration::ZERO, "loading it");
+        assert_eq!(lines.recv(), Ok(Some("loading it ...".to_owned())));
+        drop(task);
+        assert_eq!(lines.recv(), Ok(None));
+        // Nothing was shown, so nothing is removed.
+        drop(SlowTask::begin(&notices, "removing it"));
+        assert!(lines.try_recv().is_err());
+    }
+}

@@ -150,6 +150,7 @@ fn a_prompt_that_is_sent_while_extensions_load_is_shown_as_queued() {
     world.write("project/go", "");
     terminal.sees("good morning");
     terminal.sees_no_more("queued: the first words");
+    terminal.sees_no_more("loading path:");
     terminal.say("/quit");
     assert_eq!(terminal.ends().0, 0);
 }
