@@ -54,13 +54,24 @@ pub(super) fn of(
 /// The variable that tells `pi` which extension started it.
 pub const STARTED_BY: &str = "PIJS_STARTED_BY";
 
-/// Tells `pi`, by [`STARTED_BY`], that an extension started it and so chose the arguments.
+/// Tells `pi`, by [`STARTED_BY`], that an extension started it and so chose the arguments. It uses the same installation, with its
+/// settings and grants, whatever environment the extension passes.
 pub(super) fn name_starter(request: &Request, command: &str, args: &[String], env: &mut BTreeMap<String, String>) {
     let is_agent = |word: &str| name_of(word) == "pi";
-    if (is_agent(command) || args.iter().any(|arg| is_agent(arg))) && guard!(AttributionStarted) {
+    if !is_agent(command) && !args.iter().any(|arg| is_agent(arg)) {
+        return;
+    }
+    if guard!(AttributionStarted) {
         env.insert(STARTED_BY.to_owned(), request.permit.extension().to_string());
     }
+    let places = request.permit.places();
+    if places.agent_dir != places.home.join(".pi/agent") && guard!(ExecAgentInstallation) {
+        env.insert(AGENT_DIR.to_owned(), places.agent_dir.to_string_lossy().into_owned());
+    }
 }
+
+/// The variable that selects the installation of `pi`.
+const AGENT_DIR: &str = "PI_CODING_AGENT_DIR";
 
 /// The variable that tells `pi` which files were checked when an extension started it: `DEVICE:INODE` of each, with commas between
 /// them. The extension can exchange a named file before `pi` opens it.

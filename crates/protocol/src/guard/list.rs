@@ -141,6 +141,8 @@ super::guards! {
     ExecAgentFiles = "exec.agent-files",
     /// Lets a started `pi` read only the files that were checked when an extension named them.
     ExecAgentIdentity = "exec.agent-identity",
+    /// Makes a started `pi` use the installation of the one that the extension runs in.
+    ExecAgentInstallation = "exec.agent-installation",
     /// Refuses a folder of texts for a started `pi` whose links lead to files that the extension cannot read.
     ExecAgentLinks = "exec.agent-links",
     /// Refuses a protected file that a started `pi` would write: a session, a tape, a log.
