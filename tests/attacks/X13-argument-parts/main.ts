@@ -4,6 +4,7 @@ const uses: Record<string, [string, ...string[]]> = {
   cluster: ["git", "commit", "--allow-empty", "-qnF../home/.netrc"],
   volume: ["echo", "x:../home/.netrc:ro"],
   address: ["echo", "fileb://@@home@@/.netrc"],
+  pattern: ["gh", "release", "upload", "v1", "../home/.netr*"],
   list: ["echo", "a,src=../home/.netrc,b"],
 };
 export default (pi: any) =>

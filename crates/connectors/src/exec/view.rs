@@ -133,6 +133,17 @@ pub(super) fn check_arguments(
                 return Err(refusal(command, file.name));
             }
         }
+        // `gh` expands patterns itself.
+        let pattern = (name_of(command) == "gh").then(|| arg.find(['*', '?', '['])).flatten();
+        let above = pattern.and_then(|at| arg[..at].rsplit_once('/')).map(|(above, _)| above);
+        let holds_keys = |path: &PathBuf| {
+            is_closed(permit, path) || permit.places().credentials().any(|kept| kept.starts_with(path))
+        };
+        if let Some(above) = above.filter(|_| guard!(ExecPartsOfArguments))
+            && NamedFile::new(permit, cwd, above).paths().iter().any(holds_keys)
+        {
+            return Err(refusal(command, arg));
+        }
         // Any other part of the argument may be a file in the program's own syntax, or a word of a text.
         let parts = possible_files(arg).filter(|part| !ends_inside_names(cwd, arg, part));
         for file in parts.map(|part| NamedFile::new(permit, cwd, part)) {
