@@ -27,7 +27,10 @@ impl UserCommands {
     }
 
     async fn edit_in(&self, command: &str, text: &str) -> io::Result<Option<String>> {
-        let folder = OwnTemporary::new_in(&self.environment.temp, "pi-editor")?;
+        // Programs of extensions may read the folder of temporary files; this one is closed to them.
+        let own = self.environment.dirs.agent_dir.join("pijs");
+        std::fs::create_dir_all(&own)?;
+        let folder = OwnTemporary::new_in(&own, "pi-editor")?;
         let file = folder.path().join("prompt.md");
         File::create_new(&file)?.write_all(text.as_bytes())?;
         let mut words = command.split_whitespace();
