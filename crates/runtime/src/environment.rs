@@ -3,7 +3,7 @@
 use crate::notices::Notices;
 use crate::started_files::{self, StartedFiles};
 use crate::user_error::{Result, UserError, is_missing};
-use pijs_hostcall::places::normal;
+use pijs_hostcall::places::{Places, normal};
 use pijs_packages::{Dirs, NpmConfig};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -34,8 +34,9 @@ pub struct Environment {
     pub session_dir: Option<String>,
     /// Session that the command line names: a file, or an id.
     pub session: Option<String>,
-    /// Folders of the user who inspects an extension in a throwaway project and home. Programs cannot access their keys.
-    pub inspected_by: Option<Dirs>,
+    /// Folders of the user who inspects an extension in a throwaway project and home. Programs cannot access the keys and the state
+    /// of PiJS there.
+    pub inspected_by: Option<Places>,
     /// Files that were checked when an extension started this `pi`; `None` if none did.
     pub started_with: Option<StartedFiles>,
     /// File that this session is recorded to; protected from extensions.

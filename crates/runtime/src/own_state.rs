@@ -63,12 +63,11 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
         own.add_links_in_home(&path, protection);
     }
     if let Some(user) = environment.inspected_by.as_ref().filter(|_| guard!(PlacesInspectedBy)) {
-        let places = Places::new(&user.cwd, &user.home, &user.agent_dir, &environment.temp);
-        let view = places.program_view();
-        for path in view.closed.into_iter().chain(places.credentials()) {
+        let view = user.program_view();
+        for path in view.closed.into_iter().chain(user.credentials()) {
             own.add(|own| &mut own.closed_to_programs, &path);
         }
-        for path in view.unwritten.into_iter().chain(places.runs_in_home()) {
+        for path in view.unwritten.into_iter().chain(user.runs_in_home()) {
             own.add(|own| &mut own.unwritten_by_programs, &path);
         }
     }

@@ -37,7 +37,7 @@ pub fn surroundings(environment: &Environment, base: &Path) -> Result<Environmen
         trusts: None,
         session_dir: None,
         session: None,
-        inspected_by: Some(environment.dirs.clone()),
+        inspected_by: Some(environment.places()),
         started_with: environment.started_with.clone(),
         tape: None,
         log: None,
