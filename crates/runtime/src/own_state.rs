@@ -186,6 +186,9 @@ impl Collected {
 
     /// Adds the targets of links in a folder whose texts become part of prompts, at any depth that a skill has.
     fn add_links_in(&mut self, folder: &Path) {
+        if !self.links.is_folder(folder) {
+            return;
+        }
         for link in links_below(folder, MAX_SKILL_DEPTH, MAX_LINKED_ENTRIES) {
             self.add_linked(|own| &mut own.runs_later, &link);
             self.add_linked(|own| &mut own.unwritten_by_programs, &link);
@@ -194,6 +197,9 @@ impl Collected {
 
     /// Adds the targets of links in a protected folder of the home, as if they lay in that folder.
     fn add_links_in_home(&mut self, folder: &Path, protection: Protection) {
+        if !self.links.is_folder(folder) {
+            return;
+        }
         let (depth, entries) = IN_PROTECTED;
         for link in links_below(folder, depth, entries) {
             match protection {
@@ -223,7 +229,9 @@ impl Collected {
                 ("extensions", _) => self.add_linked(|own| &mut own.extensions, &path),
                 (_, Protection::All) => {
                     let (depth, entries) = IN_PROTECTED;
-                    for path in links_below(&path, depth, entries).into_iter().chain([path]) {
+                    let is_folder = self.links.is_folder(&path);
+                    let links = is_folder.then(|| links_below(&path, depth, entries)).unwrap_or_default();
+                    for path in links.into_iter().chain([path]) {
                         self.add_linked(|own| &mut own.closed, &path);
                         self.add_linked(|own| &mut own.closed_to_programs, &path);
                     }

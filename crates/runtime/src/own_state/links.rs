@@ -21,8 +21,10 @@ pub(super) struct Links {
 enum PathItem {
     /// The path does not exist, or is not accessible.
     Missing,
-    /// A file or a folder.
-    Plain,
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
     /// A symbolic link, and its target.
     Link(PathBuf),
 }
@@ -31,7 +33,8 @@ impl PathItem {
     fn at(path: &Path) -> Self {
         match path.symlink_metadata() {
             Ok(found) if found.is_symlink() => std::fs::read_link(path).map_or(Self::Missing, Self::Link),
-            Ok(_) => Self::Plain,
+            Ok(found) if found.is_dir() => Self::Folder,
+            Ok(_) => Self::File,
             Err(_) => Self::Missing,
         }
     }
@@ -89,13 +92,18 @@ impl Links {
             let at = folder.join(name);
             match self.item(&at) {
                 PathItem::Missing => None,
-                PathItem::Plain => Some(at),
+                PathItem::File | PathItem::Folder => Some(at),
                 PathItem::Link(target) if has_parent(&target) => at.canonicalize().ok(),
                 PathItem::Link(target) => self.real(&folder.join(target), followed + 1),
             }
         });
         self.resolved.insert(path.to_owned(), real.clone());
         real
+    }
+
+    /// Returns whether a folder exists at a path, links not followed.
+    pub(super) fn is_folder(&mut self, path: &Path) -> bool {
+        self.item(path) == PathItem::Folder
     }
 
     fn item(&mut self, path: &Path) -> PathItem {
@@ -137,7 +145,7 @@ impl Links {
         above.reverse();
         let (link, target) = above.into_iter().find_map(|at| match self.item(at) {
             PathItem::Link(target) => Some((at, target)),
-            PathItem::Missing | PathItem::Plain => None,
+            PathItem::Missing | PathItem::File | PathItem::Folder => None,
         })?;
         let leads = normal(link.parent()?, &target);
         let rest = path.strip_prefix(link).ok()?;
