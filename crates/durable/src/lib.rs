@@ -23,6 +23,7 @@ mod entropy;
 pub mod fault;
 mod lock;
 mod os;
+mod own_temporary;
 mod owner;
 mod private;
 mod vfs;
@@ -32,5 +33,6 @@ pub use disk::{Disk, Replace, open_real, read_judged, read_regular, real_path, w
 pub use entropy::entropy;
 pub use lock::{Lock, LockError};
 pub use os::OsVfs;
+pub use own_temporary::OwnTemporary;
 pub use owner::{Owner, is_running};
 pub use vfs::{Kind, LinkInTheWay, Open, Stat, Vfs, VfsFile};

@@ -43,7 +43,6 @@ mod notices;
 mod notifying_ui;
 pub mod open_session;
 mod own_state;
-pub mod own_temporary;
 pub mod package_request;
 pub mod pi_texts;
 mod prompt_text;

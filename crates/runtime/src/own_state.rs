@@ -184,12 +184,17 @@ impl Collected {
         }
     }
 
+    /// Returns the links in a folder like [`links_below`], with one call of the system less if there is no folder.
+    fn links_below(&mut self, folder: &Path, max_depth: usize, max_entries: usize) -> Vec<PathBuf> {
+        match self.links.is_folder(folder) {
+            true => links_below(folder, max_depth, max_entries),
+            false => Vec::new(),
+        }
+    }
+
     /// Adds the targets of links in a folder whose texts become part of prompts, at any depth that a skill has.
     fn add_links_in(&mut self, folder: &Path) {
-        if !self.links.is_folder(folder) {
-            return;
-        }
-        for link in links_below(folder, MAX_SKILL_DEPTH, MAX_LINKED_ENTRIES) {
+        for link in self.links_below(folder, MAX_SKILL_DEPTH, MAX_LINKED_ENTRIES) {
             self.add_linked(|own| &mut own.runs_later, &link);
             self.add_linked(|own| &mut own.unwritten_by_programs, &link);
         }
@@ -197,11 +202,8 @@ impl Collected {
 
     /// Adds the targets of links in a protected folder of the home, as if they lay in that folder.
     fn add_links_in_home(&mut self, folder: &Path, protection: Protection) {
-        if !self.links.is_folder(folder) {
-            return;
-        }
         let (depth, entries) = IN_PROTECTED;
-        for link in links_below(folder, depth, entries) {
+        for link in self.links_below(folder, depth, entries) {
             match protection {
                 Protection::All => {
                     self.add_linked(|own| &mut own.closed, &link);
@@ -229,9 +231,7 @@ impl Collected {
                 ("extensions", _) => self.add_linked(|own| &mut own.extensions, &path),
                 (_, Protection::All) => {
                     let (depth, entries) = IN_PROTECTED;
-                    let is_folder = self.links.is_folder(&path);
-                    let links = is_folder.then(|| links_below(&path, depth, entries)).unwrap_or_default();
-                    for path in links.into_iter().chain([path]) {
+                    for path in self.links_below(&path, depth, entries).into_iter().chain([path]) {
                         self.add_linked(|own| &mut own.closed, &path);
                         self.add_linked(|own| &mut own.closed_to_programs, &path);
                     }

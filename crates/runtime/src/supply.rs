@@ -5,10 +5,10 @@
 
 use crate::environment::Environment;
 use crate::notices::Notices;
-use crate::own_temporary::OwnTemporary;
 use crate::slow_task::SlowTask;
 use crate::user_error::{Result, UserError};
 use pijs_artifact::Verified;
+use pijs_durable::OwnTemporary;
 use pijs_extc::{Cache, Code, Pinned, Supply, Unit, embedded};
 use pijs_packages::{PackageError, PinnedPackage, TarballCache};
 use pijs_protocol::artifact::{ArtifactMetadata, Finding};

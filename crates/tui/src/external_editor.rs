@@ -1,8 +1,8 @@
 //! Edits the prompt in the user's external editor.
 
 use super::commands::UserCommands;
+use pijs_durable::OwnTemporary;
 use pijs_runtime::Environment;
-use pijs_runtime::own_temporary::OwnTemporary;
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,7 +1,6 @@
-//! A temporary folder of PiJS. Its name protects it from extensions wherever it is
-//! ([`OwnState`](pijs_hostcall::places::OwnState)).
+//! A temporary folder of PiJS. Its name protects it from extensions wherever it is (`OwnState` of `hostcall`).
 
-use pijs_durable::Disk;
+use crate::Disk;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -15,6 +14,10 @@ pub struct OwnTemporary {
 
 impl OwnTemporary {
     /// Creates a folder with a new name in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system.
     pub fn new_in(folder: &Path, label: &str) -> io::Result<Self> {
         let path = Disk::system().temporary_in(folder, label)?;
         // Fails if the folder exists.
@@ -28,6 +31,10 @@ impl OwnTemporary {
     }
 
     /// Renames the folder to `target`, where it is kept.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system.
     pub fn keep_as(self, target: &Path) -> io::Result<()> {
         std::fs::rename(&self.path, target)
     }
