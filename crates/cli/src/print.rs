@@ -193,7 +193,9 @@ impl Answering {
             .await;
         // Completes pending effects such as a log line or an event on the bus.
         let _ = tokio::time::timeout(WIND_DOWN, self.host.quiet()).await;
-        self.host.report_refusals();
+        for (caller, refusal) in self.host.report_refusals() {
+            stderr(&clean(&format!("warning: {caller}: {refusal}")));
+        }
         match outcome? {
             // A signal arrived, or an extension ended the program.
             Some(Outcome { ending: Ending::Aborted | Ending::Failed(_), .. }) if is_interrupted.get() => {

@@ -506,16 +506,20 @@ impl Host {
     }
 
     /// Reports refused calls that no error and no output of their extension contained
-    /// ([`Gate::unreported_refusals`](pijs_hostcall::Gate::unreported_refusals)), for a run without a user to prompt.
-    pub fn report_refusals(&self) {
-        let slots = self.slots();
+    /// ([`Gate::unreported_refusals`](pijs_hostcall::Gate::unreported_refusals)), for a run without a user to prompt. Returns the
+    /// refusals of callers that are no extensions of this host, such as servers of `mcp.json`.
+    pub fn report_refusals(&self) -> Vec<(ExtensionId, String)> {
+        let (slots, mut others) = (self.slots(), Vec::new());
         for (extension, refusal) in self.0.services.dispatcher.gate().unreported_refusals() {
-            if let Some(slot) = slots.iter().rev().find(|slot| *slot.cell.borrow().package.id() == extension) {
-                let message = refusal.replace(CURE, &CURE.replace('\n', "; "));
-                let is_single = slot.cell.borrow().package.entries.len() == 1;
-                self.report(slot, is_single.then_some(EntryIndex(0)), ReportKind::Warning { message });
-            }
+            let message = refusal.replace(CURE, &CURE.replace('\n', "; "));
+            let Some(slot) = slots.iter().rev().find(|slot| *slot.cell.borrow().package.id() == extension) else {
+                others.push((extension, message));
+                continue;
+            };
+            let is_single = slot.cell.borrow().package.entries.len() == 1;
+            self.report(slot, is_single.then_some(EntryIndex(0)), ReportKind::Warning { message });
         }
+        others
     }
 
     /// Delivers a report to every subscriber.

@@ -123,7 +123,8 @@ impl Gate {
         let mut found = Vec::new();
         for (extension, refusals) in all.iter() {
             let reported = refusals.iter().filter(|refusal| refusal.is_reported).map(|refusal| refusal.capability);
-            let mut done: Vec<&str> = reported.collect();
+            // A variable that is not granted is read as one that is not set.
+            let mut done: Vec<&str> = reported.chain(["env"]).collect();
             for refusal in refusals.iter().filter(|refusal| refusal.lacks_user) {
                 if !done.contains(&refusal.capability) {
                     done.push(refusal.capability);
