@@ -108,7 +108,8 @@ fn revoke(environment: &Environment, file: &GrantFile, which: &str, answers: &[S
     let count: usize = revoked.iter().map(|(_, count)| count).sum();
     let nothing: Vec<&str> = revoked.iter().filter(|(_, count)| *count == 0).filter_map(|(which, _)| *which).collect();
     if count > 0 || nothing.is_empty() {
-        stderr(&format!("{}: {count} {} taken back", clean(&key), if count == 1 { "answer" } else { "answers" }));
+        let answers = if count == 1 { "answer" } else { "answers" };
+        stderr(&format!("{}: {count} {answers} taken back; running sessions notice at /reload", clean(&key)));
     }
     if nothing.is_empty() {
         return Ok(());
