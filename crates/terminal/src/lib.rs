@@ -8,8 +8,8 @@
 //!
 //! [`text`] sanitises several lines, [`line()`] joins them to one line, [`Stream`] sanitises text that arrives in pieces, and
 //! [`hidden`] finds characters that a reader of source code does not see. [`Limits`] bound width and number of lines. [`layout`]
-//! arranges sanitised text in columns, [`markdown`] renders a reply as styled lines, [`counted`] writes counts,
-//! and [`similar`] suggests names.
+//! arranges sanitised text in columns, [`markdown`] renders a reply as styled lines, [`counted()`] writes
+//! counts, and [`similar()`] suggests names.
 //!
 //! ```
 //! assert_eq!(pijs_terminal::text("a\u{1b}]0;title\u{7}b\u{202e}c"), "abc");
