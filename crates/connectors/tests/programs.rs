@@ -469,6 +469,7 @@ mod linux {
         let said = ok(setup.build().sync("exec", "exec", json!({"command": "git", "args": ["status"]})));
         assert_eq!(said["code"], 0, "{said}");
         let runs = [
+            "rev-parse NoNewPrivs:1 fetches=1 protocol=none",
             "config NoNewPrivs:1 fetches=1 protocol=none",
             "ls-files NoNewPrivs:1 fetches=1 protocol=none",
             "status NoNewPrivs:1 fetches=yes protocol=any",

@@ -65,7 +65,7 @@ async fn a_rule_at_its_cap_only_reminds() {
     assert_eq!(outcome.message.unwrap().text(), "TRIP 2");
     assert_eq!(actions(&world), ["retry", "remind"]);
     let degraded = world.events_of("rule_fired")[1]["degraded"].clone();
-    assert_eq!(degraded, "the rule's limit of 1 interrupts in a turn is reached");
+    assert_eq!(degraded, "the rule's limit of 1 interrupt in a turn is reached");
     let ledger = &world.events_of("rules_turn_end")[0];
     assert_eq!((&ledger["interrupts"], &ledger["reminders"]), (&1.into(), &1.into()));
     let file = world.session_text();
