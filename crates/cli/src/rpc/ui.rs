@@ -166,11 +166,10 @@ impl UiPort for RpcUi {
 /// Permission prompts: the client receives them as an extension's `select`.
 impl Prompter for RpcUi {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
+        // Clients recognise a permission prompt by its first option.
         let once = match question.holds {
-            AnswerExtent::Call | AnswerExtent::Act => "Allow this once",
             AnswerExtent::Change => "Allow this from now on",
-            AnswerExtent::Load => "Allow this while extensions load",
-            AnswerExtent::Reload => "Allow this until the extension is loaded again",
+            _ => "Allow this once",
         };
         let mut choices = vec![
             (once, Answer::AllowOnce),
