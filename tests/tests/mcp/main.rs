@@ -314,7 +314,7 @@ fn a_program_counts_as_changed_only_after_it_has_answered_once() {
     write("third");
     let (ran, texts) = world.session(&[echo("x")], &trusted);
     assert!(texts[0].contains("not found") && ran.stderr.contains("its program changed since"), "{}", ran.stderr);
-    // The same name in the folder where the server did not run until now.
+    // Another program of that name in the folder where the server did not run until now.
     fs::write(world.at("home/server.sh"), format!("# other\nexec {SERVER} good\n")).expect("written");
     let (ran, texts) = world.session(&[echo("x")], &allowed);
     assert!(texts[0].contains("not found") && ran.stderr.contains("runs other files than"), "{}", ran.stderr);
