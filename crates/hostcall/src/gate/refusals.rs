@@ -299,7 +299,7 @@ impl Gate {
         if !self.is_storable(kept.as_ref()) {
             return Vec::new();
         }
-        let lists = kept.as_ref().map(|scope| [&scope.paths, &scope.hosts, &scope.commands, &scope.env]);
+        let lists = kept.as_ref().map(|scope| [&scope.paths, &scope.hosts, &scope.commands, &scope.env, &scope.tools]);
         let grants: Vec<String> = match lists {
             None => vec![capability.to_owned()],
             Some(lists) => lists.into_iter().flatten().flatten().map(|one| format!("{capability}:{one}")).collect(),
