@@ -3,6 +3,7 @@
 //! pi accepts any value: it reads `content` of it, and a missing one is an empty list. The result is the same here, and the author
 //! gets a warning.
 
+use pijs_protocol::call::reader::kind;
 use serde_json::Value;
 
 /// Describes the mistake in the value that a tool returned, for the author.
@@ -43,17 +44,6 @@ fn wrong_block(block: &Value) -> &'static str {
     }
 }
 
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,7 +54,7 @@ mod tests {
         for (output, what) in [
             (json!(null), "nothing, so the call failed"),
             (json!("6"), "a string, so the model gets an empty result"),
-            (json!([{ "type": "text", "text": "6" }]), "a list, so the model gets an empty result"),
+            (json!([{ "type": "text", "text": "6" }]), "an array, so the model gets an empty result"),
             (json!({}), "an object without `content`, so the model gets an empty result"),
             (json!({ "content": "6" }), "a result whose `content` is a string, so the call failed"),
             (json!({ "content": ["6"] }), "a result whose `content[0]` is a string, so the model gets its JSON"),

@@ -9,6 +9,7 @@ use crate::subject::{Access, Input, PathForm, PathUse, ProgramContext, Required,
 use crate::variables::Variable;
 use crate::vocabulary::{MCP_OPS, RUMMY_DB_OPS, SESSION_OPS, UI_OPS};
 use pijs_programs::input::interprets_input;
+use pijs_protocol::call::reader::kind;
 use pijs_protocol::call::{
     EnvCall, ExecCall, FileTarget, FsCall, HttpCall, NetCall, OpenFlags, ProgramParams, SocketTarget, SqliteCall,
     StdinPipe, TimerCall, VariableNames, WebSocketCall,
@@ -528,17 +529,6 @@ fn text<'a>(method: &str, params: &'a Map<String, Value>, key: &str) -> Result<&
             Err(HostcallError::invalid("schema", format!("{method}: `{key}` is {}, not a string", kind(other))))
         }
         None => Err(HostcallError::invalid("schema", format!("{method}: `{key}` is missing"))),
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
     }
 }
 

@@ -111,7 +111,8 @@ impl CallData {
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+/// Returns the kind of a JSON value with its article, for messages: `a string`, `an array`.
+pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
