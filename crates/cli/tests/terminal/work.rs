@@ -65,7 +65,7 @@ fn a_command_of_the_person_shows_what_it_prints_while_it_runs() {
 #[test]
 fn typed_text_is_continued_in_the_users_own_editor() {
     let world = World::new();
-    let script = "#!/bin/sh\necho the editor is there\nread -r key\nprintf '%s, typed %s\\n' \"$(cat \"$1\")\" \"$key\" > \"$1.new\"\nmv \"$1.new\" \"$1\"\n";
+    let script = "#!/bin/sh\nprintf %s \"$1\" > \"${0%/*}/draft\"\necho the editor is there\nread -r key\nprintf '%s, typed %s\\n' \"$(cat \"$1\")\" \"$key\" > \"$1.new\"\nmv \"$1.new\" \"$1\"\n";
     let editor = world.write("editor.sh", script);
     std::fs::set_permissions(&editor, std::fs::Permissions::from_mode(0o755)).expect("a program");
     let file = world.write("project/extension.ts", NOTHING);
@@ -80,8 +80,10 @@ fn typed_text_is_continued_in_the_users_own_editor() {
     assert!(!rows.iter().any(|row| row.contains("ctrl+c twice: quit")), "{rows:#?}");
     terminal.presses("there\r", "half a thought, typed there");
     terminal.presses(" and here", "typed there and here");
-    let left: Vec<_> = std::fs::read_dir(world.path()).expect("a folder").filter_map(Result::ok).collect();
-    assert!(!left.iter().any(|entry| entry.file_name().to_string_lossy().starts_with("pi-editor-")), "{left:?}");
+    // Programs of extensions reach the folder of temporary files, but not this one.
+    let draft = std::path::PathBuf::from(world.read("draft"));
+    assert!(draft.starts_with(world.path().join("home/.pi/agent/pijs")), "{draft:?}");
+    assert!(!draft.parent().expect("a folder").exists(), "{draft:?}");
 }
 
 #[test]
