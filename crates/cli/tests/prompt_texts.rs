@@ -85,3 +85,34 @@ fn an_unavailable_supplied_package_is_named() {
     assert!(said.stderr.contains("@earendil-works/pi-agent-core@"), "{}", said.stderr);
     assert!(said.stderr.contains("run `pi ext supply` once"), "{}", said.stderr);
 }
+
+#[test]
+fn a_started_agent_reads_only_files_that_were_checked() {
+    let world = World::new();
+    let file = world.write("project/notes.txt", "the notes");
+    let session = world.write("project/old.jsonl", "");
+    let (file, session) = (file.display().to_string(), session.display().to_string());
+    let attached = format!("@{file}");
+    let model = world.script(&[&["hi"]]);
+    let identity = |path: &str| {
+        use std::os::unix::fs::MetadataExt as _;
+        let found = std::fs::metadata(path).expect("a file");
+        format!("{}:{}", found.dev(), found.ino())
+    };
+    let uses: [(&str, &[&str]); 3] = [
+        (&file, &[&attached, "x"]),
+        (&file, &["--append-system-prompt", &file, "x"]),
+        (&session, &["--session", &session, "x"]),
+    ];
+    for (named, args) in uses {
+        let run = |checked: &str| {
+            let mut command = world.command(&[&["-p", "--model", &model, "--no-extensions"], args].concat());
+            command.env("PIJS_STARTED_WITH", checked).output().expect("it runs")
+        };
+        assert!(run(&identity(named)).status.success(), "{args:?}");
+        let refused = run(&identity(world.path().to_str().expect("a path")));
+        assert!(!refused.status.success(), "{args:?}");
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(told.contains("not the file that was checked"), "{told}");
+    }
+}

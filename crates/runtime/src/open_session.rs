@@ -107,6 +107,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
             }
         }
         SessionChoice::Named(name) => match sessions.find(environment, name) {
+            Some(SessionMatch::Here(path)) if is_path(name) => open(&named_path(environment, &path)?),
             Some(SessionMatch::Here(path)) => open(&path),
             Some(SessionMatch::Elsewhere { cwd, .. }) => {
                 Err(UserError::failed(format!("this session belongs to another folder: {}", clean(&cwd)))
