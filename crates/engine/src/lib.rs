@@ -27,6 +27,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod clock;
+mod collector;
 mod compile;
 mod compute;
 mod dynamic_code;

@@ -14,6 +14,7 @@
 //! The engine polls for interrupts every 10,000 loop edges or calls, so fuel is the same on every machine. For the same reason,
 //! allocation sizes are those of Rust's layout, not those of the C library.
 
+use crate::collector::Collector;
 use pijs_protocol::wire::Limits;
 use pijs_protocol::{Termination, guard};
 use rquickjs::allocator::{Allocator, RustAllocator};
@@ -62,6 +63,8 @@ enum StopReason {
 /// Counters and flags of one realm.
 #[derive(Debug)]
 pub(crate) struct Meter {
+    /// Not a limit: decides when garbage is collected before the heap reaches its own.
+    pub(crate) collector: Collector,
     heap: Rc<Heap>,
     interrupter: Interrupter,
     jobs_limit: u32,
@@ -75,6 +78,7 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
+            collector: Collector::new(limits),
             heap: Rc::new(Heap { used: Cell::new(0), limit: Cell::new(usize::MAX), refused: Cell::new(false) }),
             interrupter: Interrupter::new(),
             jobs_limit: limits.jobs,

@@ -71,6 +71,10 @@ fn load<'js>(ctx: &Ctx<'js>, shared: &Shared, name: &str) -> Result<Module<'js, 
     let Some(bytecode) = &content.bytecode else {
         return Err(not_found_error(ctx, &format!("Cannot load module '{name}': it was not compiled")));
     };
+    let dynamic = shared.modules.borrow().dynamic_meta(name);
+    if dynamic.is_none() {
+        shared.meter.collector.postpone(ctx);
+    }
     // SAFETY: the bytes are from a `Verified`, so this process compiled them, or this installation's key authenticated them for
     // this engine build. The engine copies the parts that it keeps.
     let module = unsafe { Module::load(ctx.clone(), bytecode) }?;
@@ -82,7 +86,6 @@ fn load<'js>(ctx: &Ctx<'js>, shared: &Shared, name: &str) -> Result<Module<'js, 
     let url = if name.contains(':') { name.to_owned() } else { format!("pijs:///{name}") };
     let meta = module.meta()?;
     meta.set("url", url)?;
-    let dynamic = shared.modules.borrow().dynamic_meta(name);
     if let Some(members) = dynamic {
         for member in members.restore(ctx)?.props::<String, Value<'js>>() {
             let (name, value) = member?;

@@ -20,7 +20,7 @@ use crate::runtime_exports::{HandlerAnswer, RuntimeExports};
 use crate::shared::{Shared, SharedHandle, SyncHost};
 use crate::trace::Trace;
 use crate::values::describe;
-use crate::{message, panics, stack, values};
+use crate::{collector, message, panics, stack, values};
 use pijs_artifact::Verified;
 use pijs_protocol::wire::{Limits, RealmOptions, StateDelta, StreamAnswer, Task};
 use pijs_protocol::{Delivery, Message, Now, Seq, StreamDelta, Termination, Usage, Yield, guard};
@@ -33,14 +33,6 @@ use std::sync::Arc;
 
 /// Specifier of the module whose default export receives every task.
 const RUNTIME_MODULE: &str = "pi:runtime";
-
-/// Allocated bytes before the first garbage collection; later thresholds depend on the surviving bytes. Fixed, so that
-/// collections happen at the same allocation in every run.
-const GC_THRESHOLD: usize = 4 << 20;
-
-/// Replaces [`GC_THRESHOLD`] while an extension is loaded: almost everything that its modules allocate stays alive, and each
-/// collection traverses all of it.
-const GC_THRESHOLD_OF_LOAD: usize = 32 << 20;
 
 /// Maximum number of unhandled rejections that are reported one by one when the microtasks are drained; the others are only
 /// counted. Low enough to leave space for that count within the host's own limit of reports.
@@ -74,6 +66,7 @@ pub struct EngineRealm {
     limits: Limits,
     pub(crate) shared: Rc<Shared>,
     context: Context,
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only a zygote is prepared for copies"))]
     runtime: Runtime,
     /// Set in a zygote and its copies.
     #[cfg(target_os = "linux")]
@@ -114,7 +107,7 @@ impl EngineRealm {
             // 0 means no limit; by default, the engine has one.
             runtime.set_max_stack_size(0);
         }
-        runtime.set_gc_threshold(GC_THRESHOLD);
+        runtime.set_gc_threshold(collector::FIRST_THRESHOLD);
         let meter = Rc::clone(&shared);
         runtime.set_interrupt_handler(Some(Box::new(move || meter.meter.poll())));
         runtime.set_loader(ArtifactLoader(Rc::clone(&shared)), ArtifactLoader(Rc::clone(&shared)));
@@ -226,18 +219,7 @@ impl EngineRealm {
                     realm.drain(ctx, Some(exports))?;
                     Ok(((), StreamAnswer::Continue))
                 };
-                let is_load = matches!(&*message, Message::Load(_));
-                if is_load {
-                    // At most half of the memory, which leaves space for garbage until the next collection.
-                    let room = usize::try_from(self.limits.memory_bytes / 2).unwrap_or(usize::MAX);
-                    self.runtime.set_gc_threshold(GC_THRESHOLD_OF_LOAD.min(room).max(GC_THRESHOLD));
-                }
-                let done = self.enter(now, self.limits.fuel, host, run).map(|((), done)| done);
-                if is_load {
-                    let heap = usize::try_from(self.shared.meter.heap_bytes()).unwrap_or(usize::MAX / 2);
-                    self.runtime.set_gc_threshold(GC_THRESHOLD.max(heap + heap / 2));
-                }
-                done
+                self.enter(now, self.limits.fuel, host, run).map(|((), done)| done)
             }
             Task::Stream(delta) => self.run_stream(seq, now, &delta, state.as_ref(), host),
         }
@@ -311,7 +293,9 @@ impl EngineRealm {
             panics::catch(|| {
                 self.context.with(|ctx| {
                     measure_stack_from_here(&ctx);
-                    body(&ctx, self)
+                    let outcome = body(&ctx, self);
+                    shared.meter.collector.end_turn(&ctx, shared.meter.heap_bytes());
+                    outcome
                 })
             })
             .unwrap_or_else(|detail| Err(TurnFault::Bug(detail)))

@@ -23,6 +23,27 @@ fn timeout(quota: &str) -> Termination {
     Termination::Timeout { quota: quota.to_owned() }
 }
 
+const GARBAGE: Sources<'static> =
+    &[("main.js", include_str!("../fixtures/guests/garbage.js")), ("lazy.js", "export const loaded = true;")];
+
+/// Returns the size of the heap after each of these turns, in bytes.
+fn heaps_after(exports: &[&str]) -> Vec<u64> {
+    let mut guest = Guest::new(GARBAGE);
+    exports.iter().map(|export| guest.turn(export, &[]).expect("the realm is running").usage.heap_bytes).collect()
+}
+
+/// Collecting while modules are evaluated would traverse what stays alive, again and again.
+#[test]
+fn a_turn_that_loads_a_module_collects_garbage_later_than_others() {
+    const FEW: u64 = 4 << 20;
+    let heaps = heaps_after(&["litter", "litter"]);
+    assert!(heaps.iter().all(|heap| *heap <= FEW), "{heaps:?}");
+    let heaps = heaps_after(&["litterWhileLoading", "litterWhileLoading", "litterWhileLoading"]);
+    assert!(heaps[0] >= 8 << 20, "nothing was collected while the module was loaded: {heaps:?}");
+    assert!(heaps[1] <= heaps[0] + heaps[0] / 2, "the heap grows by half at most: {heaps:?}");
+    assert!(heaps[2] <= FEW, "collections are not postponed again: {heaps:?}");
+}
+
 #[test]
 fn an_endless_loop_runs_out_of_fuel() {
     assert_eq!(end_of("loop"), timeout("fuel"));
