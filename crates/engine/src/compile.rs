@@ -15,6 +15,7 @@ use rquickjs::module::{Declared, ModuleDef};
 use rquickjs::{Context, Ctx, Module, Runtime, Value, WriteOptions, qjs};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
+use std::ops::Range;
 use std::rc::Rc;
 use std::{fmt, slice};
 
@@ -219,6 +220,13 @@ fn evaluate(ctx: &Ctx<'_>, name: &str, source: &str, how: u32) -> rquickjs::Resu
     if unsafe { qjs::JS_IsException(compiled) } { Err(rquickjs::Error::Exception) } else { Ok(compiled) }
 }
 
+/// Position of the checksum in bytecode, after the version.
+const CHECKSUM: Range<usize> = 1..5;
+
+/// A checksum that the engine does not compare. Code that is loaded was authenticated as a whole, and another pass over its bytes
+/// would take a noticeable part of a start.
+const UNCHECKED: [u8; 4] = [0xff; 4];
+
 /// Serializes a module or a script that was not evaluated.
 fn write_bytecode(ctx: &Ctx<'_>, compiled: qjs::JSValue, options: WriteOptions) -> rquickjs::Result<Vec<u8>> {
     let raw = ctx.as_raw().as_ptr();
@@ -230,9 +238,10 @@ fn write_bytecode(ctx: &Ctx<'_>, compiled: qjs::JSValue, options: WriteOptions) 
         return Err(rquickjs::Error::Exception);
     }
     // SAFETY: the engine wrote `size` bytes there, which belong to this function until it frees them below.
-    let bytes = unsafe { slice::from_raw_parts(bytecode, size as usize) }.to_vec();
+    let mut bytes = unsafe { slice::from_raw_parts(bytecode, size as usize) }.to_vec();
     // SAFETY: the result of `JS_WriteObject` belongs to the caller and came from this context's allocator.
     unsafe { qjs::js_free(raw, bytecode.cast()) };
+    bytes[CHECKSUM].copy_from_slice(&UNCHECKED);
     Ok(bytes)
 }
 
