@@ -1,4 +1,4 @@
-//! `callSync`, `call`, `callPromise` and `send`: the functions that send data out of a realm.
+//! `callSync`, `tryCallSync`, `call`, `callPromise` and `send`: the functions that send data out of a realm.
 //!
 //! A synchronous call returns its result at once; an asynchronous call and every other message wait in the outbox for the end of
 //! the turn. Parameters of hostcalls must be well-formed Unicode; in every other text lone surrogates are replaced.
@@ -12,14 +12,20 @@ use rquickjs::{Ctx, Exception, Object, Result, Value};
 
 /// Converts the arguments `(method, capability, params, bytes?)` to a request, or throws.
 fn request(call: &NativeCall<'_, '_>) -> Result<HostCall> {
+    read_request(call)?.map_err(|refusal| throw_hostcall_error(call.ctx(), &refusal))
+}
+
+/// Converts the arguments `(method, capability, params, bytes?)` to a request, or to the refusal of a parameter. Fails only if
+/// code of the realm throws.
+fn read_request(call: &NativeCall<'_, '_>) -> Result<std::result::Result<HostCall, HostcallError>> {
     let mut reader = ValueReader::new(Surrogates::Refuse);
     let params = reader.attach(&call.arg(3)).and_then(|()| reader.read_map(&call.arg(2)));
     let params = match params {
         Ok(params) => params,
         Err(Unfit::Thrown(error)) => return Err(error),
-        Err(unfit) => return Err(refuse(call.ctx(), &unfit)),
+        Err(unfit) => return Ok(Err(refusal(&unfit))),
     };
-    Ok(HostCall {
+    Ok(Ok(HostCall {
         capability: Capability::new(call.cached_text(1)?),
         method: Method::new(call.cached_text(0)?),
         call_id: call.shared().outbox.next_call_id(),
@@ -28,7 +34,7 @@ fn request(call: &NativeCall<'_, '_>) -> Result<HostCall> {
         cancel_token: None,
         context: None,
         bytes: reader.bytes,
-    })
+    }))
 }
 
 /// `call(method, capability, params, bytes?, timeoutMs?)`: queues the request for the end of the turn and returns its id,
@@ -76,6 +82,29 @@ pub(crate) fn call_sync<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     answer(call.ctx(), &call.shared().handles.names, &result)
 }
 
+/// `tryCallSync(method, capability, params, bytes?)`: returns `{output, bytes}`, or `{error}` with the members of the taxonomy.
+/// Unlike an exception, such a failure captures no stack, and most callers of a call that fails discard the stack.
+pub(crate) fn try_call_sync<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
+    let result = match read_request(call)? {
+        Ok(request) => result_now(call, request)?,
+        Err(refusal) => return failed_answer(call.ctx(), &refusal),
+    };
+    match &result.error {
+        Some(error) => failed_answer(call.ctx(), error),
+        None => answer(call.ctx(), &call.shared().handles.names, &result),
+    }
+}
+
+/// Builds `{error}`, the result of a call that failed.
+fn failed_answer<'js>(ctx: &Ctx<'js>, error: &HostcallError) -> Result<Value<'js>> {
+    let members = Object::new(ctx.clone())?;
+    put(&members, "message", string_to_js(ctx, &error.message)?)?;
+    put_taxonomy(&members, error)?;
+    let answer = Object::new(ctx.clone())?;
+    put(&answer, "error", members)?;
+    Ok(answer.into_value())
+}
+
 /// Waits for the result of a request, or throws its error.
 pub(crate) fn answer_now(call: &NativeCall<'_, '_>, request: HostCall) -> Result<HostResult> {
     let result = result_now(call, request)?;
@@ -114,14 +143,14 @@ pub(crate) fn send<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'js>> {
     Ok(Value::new_undefined(ctx.clone()))
 }
 
-/// Throws the error that the gate would return for an invalid parameter value.
-fn refuse(ctx: &Ctx<'_>, unfit: &Unfit) -> rquickjs::Error {
+/// Returns the error that the gate would return for an invalid parameter value.
+fn refusal(unfit: &Unfit) -> HostcallError {
     let reason = match unfit {
         Unfit::LoneSurrogate => "surrogate",
         Unfit::TooLarge => "too_large",
         _ => "schema",
     };
-    throw_hostcall_error(ctx, &HostcallError::invalid(reason, unfit.explain().unwrap_or("unreadable parameters")))
+    HostcallError::invalid(reason, unfit.explain().unwrap_or("unreadable parameters"))
 }
 
 /// Throws an `Error` with the members of the taxonomy: `code`, `retryable`, `details`.
@@ -134,9 +163,15 @@ pub(crate) fn throw_hostcall_error(ctx: &Ctx<'_>, error: &HostcallError) -> rqui
 
 fn hostcall_error<'js>(ctx: &Ctx<'js>, error: &HostcallError) -> Result<Value<'js>> {
     let thrown = Exception::from_message(ctx.clone(), &error.message)?.into_object();
-    let code: ErrorCode = error.code;
-    put(&thrown, "code", string_to_js(ctx, code.as_str())?)?;
-    put(&thrown, "retryable", error.retryable)?;
-    put(&thrown, "details", crate::values::map_to_js(ctx, &error.details)?)?;
+    put_taxonomy(&thrown, error)?;
     Ok(thrown.into_value())
+}
+
+/// Defines the members of the taxonomy: `code`, `retryable`, `details`.
+fn put_taxonomy<'js>(target: &Object<'js>, error: &HostcallError) -> Result<()> {
+    let ctx = target.ctx();
+    let code: ErrorCode = error.code;
+    put(target, "code", string_to_js(ctx, code.as_str())?)?;
+    put(target, "retryable", error.retryable)?;
+    put(target, "details", crate::values::map_to_js(ctx, &error.details)?)
 }

@@ -49,6 +49,7 @@ const EXPORTS: &[(&str, Native)] = &[
     ("timeZone", zones::time_zone),
     ("timeZones", zones::time_zones),
     ("toWellFormed", |call| values::string_to_js(call.ctx(), &call.text(0)?)),
+    ("tryCallSync", hostcall::try_call_sync),
     ("webAssembly", webassembly::functions),
 ];
 

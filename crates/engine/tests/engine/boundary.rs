@@ -38,6 +38,29 @@ fn a_refusal_is_thrown_with_its_taxonomy() {
 }
 
 #[test]
+fn a_tried_call_returns_its_answer_or_its_failure() {
+    let mut guest = guest();
+    assert_eq!(guest.ask("tryCall", &[json!({"path": "a"})]), json!({"output": {"answered": true}, "bytes": []}));
+    assert_eq!(
+        guest.ask("tryCall", &[json!({"op": "deny"})]),
+        json!({
+            "error": {
+                "code": "denied",
+                "message": "reading /etc/shadow is not granted",
+                "retryable": false,
+                "details": {"reason": "no_grant"},
+            },
+        })
+    );
+    let refused = guest.ask("tryLoneSurrogate", &[]);
+    assert_eq!(refused["error"]["code"], "invalid_request");
+    assert_eq!(refused["error"]["details"], json!({"reason": "surrogate"}));
+    assert_eq!(guest.host.calls.len(), 2, "the refused one did not reach the host");
+    let thrown = guest.ask("tryThrowingGetter", &[]);
+    assert_eq!((&thrown["name"], &thrown["message"]), (&json!("TypeError"), &json!("mine")));
+}
+
+#[test]
 fn bytes_cross_both_ways_unchanged() {
     let mut guest = guest();
     let answer = guest.ask("echoBytes", &[]);

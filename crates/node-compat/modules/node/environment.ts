@@ -6,7 +6,7 @@
  */
 
 import { facts } from "pi:engine";
-import { callSync } from "pi:hostcall";
+import { tryCallSync } from "pi:hostcall";
 
 export type Names = Record<string, string>;
 
@@ -32,13 +32,10 @@ export function inherited(): Names | undefined {
 
 function variable(name: string): string | undefined {
   if (local.has(name)) return local.get(name);
-  let value: string | undefined;
-  try {
-    value = callSync("env", "env", { op: "get", names: [name] }).output.values?.[name];
-  } catch {
-    // A missing grant looks like an unset variable, but is not cached, because a grant may follow.
-    return undefined;
-  }
+  const outcome = tryCallSync("env", "env", { op: "get", names: [name] });
+  // A missing grant looks like an unset variable, but is not cached, because a grant may follow.
+  if (outcome.error !== undefined) return undefined;
+  const value: string | undefined = outcome.output.values?.[name];
   local.set(name, value);
   return value;
 }

@@ -13,7 +13,7 @@ import { constants as all } from "pi:node/fs/constants";
 import { copy, copySync } from "pi:node/fs/copy";
 import { Dir as DirClass } from "pi:node/fs/dir";
 import * as requests from "pi:node/fs/requests";
-import { run, runSync } from "pi:node/fs/requests";
+import { run, runSync, trySync } from "pi:node/fs/requests";
 import type { Request } from "pi:node/fs/requests";
 import { defineLazy } from "pi:web/lazy";
 import { whenSettled } from "pi:web/ticks";
@@ -152,7 +152,7 @@ export const lstatSync = statSyncWith(lstat_);
 /** Returns whether a file exists. Never throws: an inaccessible file counts as missing. */
 export function existsSync(path: unknown): boolean {
   try {
-    return runSync(exists_(path));
+    return trySync(exists_(path)) ?? false;
   } catch {
     return false;
   }

@@ -15,6 +15,20 @@ declare module "pi:engine" {
   }
   /** Makes a hostcall and returns its answer within the running macrotask. Throws `{code, message, retryable, details}`. */
   export function callSync(method: string, capability: string, params: object, bytes?: Uint8Array[]): Answer;
+  /** A failure of a hostcall: the members of the taxonomy. */
+  export interface Failure {
+    code: string;
+    message: string;
+    retryable?: boolean;
+    details?: Record<string, any>;
+  }
+  /** Makes a hostcall like `callSync`, and returns a failure instead of throwing it, which would capture a stack. */
+  export function tryCallSync(
+    method: string,
+    capability: string,
+    params: object,
+    bytes?: Uint8Array[],
+  ): (Answer & { error?: undefined }) | { error: Failure };
   /**
    * Queues a hostcall for the yield and assigns its id (`host-1`, `host-2`, ...). `result` receives its answer. Throws like
    * `callSync`.

@@ -3,12 +3,15 @@
  *
  * `call` sends a `host_call` message and returns a promise; `callSync` is a nested request inside the running macrotask. Both
  * reject or throw a `HostcallError` with a code of the taxonomy (`timeout`, `denied`, `io`, `invalid_request`, `internal`).
+ * `tryCallSync` returns the failure, for callers that handle it themselves: an error captures a stack, which takes longer than
+ * the call.
  * `pi:runtime` passes each result and each `timer_fired` and `signal_aborted` message to `onResult`, `onTimer` and
  * `onSignalAborted`.
  * Invariant: a call settles once. When its signal fires, the call is dropped, so results in flight are ignored.
  */
 
-import { call as engineCall, callPromise, callSync as engineCallSync, send } from "pi:engine";
+import { call as engineCall, callPromise, send, tryCallSync as engineTryCallSync } from "pi:engine";
+import type { Failure } from "pi:engine";
 import { AbortController } from "pi:web/abort";
 import type { AbortSignal } from "pi:web/abort";
 import { bind, tracks } from "pi:web/contexts";
@@ -45,7 +48,7 @@ export class HostcallError extends Error {
   readonly retryable: boolean;
   readonly details: Record<string, any>;
 
-  constructor(error: { code?: string; message?: string; retryable?: boolean; details?: Record<string, any> }) {
+  constructor(error: Partial<Failure>) {
     super(error.message ?? "hostcall failed");
     this.code = error.code ?? "internal";
     this.retryable = error.retryable ?? false;
@@ -117,6 +120,19 @@ export function call<Method extends string>(
   });
 }
 
+/** The answer of a synchronous hostcall, or its failure. */
+export type Outcome = (Answer & { error?: undefined }) | { error: Failure };
+
+/** Makes a hostcall and returns its answer or its failure before any other code runs. */
+export function tryCallSync<Method extends string>(
+  method: Method,
+  capability: string,
+  params: Params<Method>,
+  bytes?: Uint8Array[],
+): Outcome {
+  return engineTryCallSync(method, capability, params, bytes);
+}
+
 /** Makes a hostcall and returns its answer before any other code runs. */
 export function callSync<Method extends string>(
   method: Method,
@@ -124,11 +140,9 @@ export function callSync<Method extends string>(
   params: Params<Method>,
   bytes?: Uint8Array[],
 ): Answer {
-  try {
-    return engineCallSync(method, capability, params, bytes);
-  } catch (error) {
-    throw asHostcallError(error);
-  }
+  const outcome = engineTryCallSync(method, capability, params, bytes);
+  if (outcome.error !== undefined) throw new HostcallError(outcome.error);
+  return outcome;
 }
 
 function asHostcallError(error: unknown): unknown {
@@ -138,7 +152,7 @@ function asHostcallError(error: unknown): unknown {
 }
 
 /** Returns the error that rejects a call whose promise the engine keeps. */
-export function failure(error: { code: string; message: string; retryable?: boolean; details?: Record<string, any> }): HostcallError {
+export function failure(error: Failure): HostcallError {
   return new HostcallError(error);
 }
 
@@ -147,7 +161,7 @@ export function onResult(
   callId: string,
   output: any,
   bytes: Uint8Array[],
-  error?: { code: string; message: string; retryable?: boolean; details?: Record<string, any> },
+  error?: Failure,
   chunk?: { index: number; is_last: boolean },
 ): void {
   const entry = pending.get(callId);

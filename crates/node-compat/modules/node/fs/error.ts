@@ -8,6 +8,7 @@
  */
 
 import { facts } from "pi:engine";
+import type { Failure } from "pi:engine";
 import { HostcallError } from "pi:hostcall";
 import { coded } from "pi:node/errors";
 import { constants } from "pi:node/os/constants";
@@ -78,19 +79,26 @@ function seenBefore(op: "rm" | "cp", code: string, path: string, dest: string | 
   return undefined;
 }
 
+const thrown = (failure: Failure): HostcallError => (failure instanceof HostcallError ? failure : new HostcallError(failure));
+
 /** Sets the cause, unless the failure is the system's, whose message is complete. */
-export function explain(error: object, failure: HostcallError): void {
+export function explain(error: object, failure: Failure): void {
   if (failure.code === "io" || failure.code === "timeout") return;
-  Object.defineProperty(error, "cause", { value: failure, writable: true, enumerable: false, configurable: true });
+  Object.defineProperty(error, "cause", { value: thrown(failure), writable: true, enumerable: false, configurable: true });
 }
 
 /** Returns the error of a failed operation. Other exceptions pass through unchanged. */
 export function fsError(failure: unknown, op: string, path?: string, dest?: string, shownAs?: string): unknown {
-  if (!(failure instanceof HostcallError)) return failure;
-  const isCycle = shownAs === "lstat" && failure.details.errno === "ELOOP";
+  return failure instanceof HostcallError ? callError(failure, op, path, dest, shownAs) : failure;
+}
+
+/** Returns the error of a failed call. Only an error that shows the failure as its cause makes an error of it, too. */
+export function callError(failure: Failure, op: string, path?: string, dest?: string, shownAs?: string): Error {
+  const details: Record<string, any> = failure.details ?? {};
+  const isCycle = shownAs === "lstat" && details.errno === "ELOOP";
   const syscall = isCycle ? "stat" : (shownAs ?? SYSCALLS[op] ?? op);
   if (failure.code === "io") {
-    const { errno, syscall: real, path: seen, dest: target } = failure.details;
+    const { errno, syscall: real, path: seen, dest: target } = details;
     const code = typeof errno === "string" ? errno : "EIO";
     const early = (op === "rm" || op === "cp") && path !== undefined ? seenBefore(op, code, path, dest) : undefined;
     if (early) return early;
@@ -111,5 +119,5 @@ export function fsError(failure: unknown, op: string, path?: string, dest?: stri
     explain(error, failure);
     return error;
   }
-  return failure;
+  return thrown(failure);
 }

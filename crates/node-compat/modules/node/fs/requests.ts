@@ -6,11 +6,11 @@
  */
 
 import { encodeUtf8, facts, importSync } from "pi:engine";
-import { attach, bytesOf, call, callSync } from "pi:hostcall";
-import type { Answer, Params } from "pi:hostcall";
+import { attach, bytesOf, call, tryCallSync } from "pi:hostcall";
+import type { Answer, Outcome, Params } from "pi:hostcall";
 import { abortError, coded, invalidArgType, outOfRange } from "pi:node/errors";
 import { constants } from "pi:node/fs/constants";
-import { fsError, systemError } from "pi:node/fs/error";
+import { callError, fsError, systemError } from "pi:node/fs/error";
 import { Dirent, statsFrom } from "pi:node/fs/stats";
 import type { Kind, Stats } from "pi:node/fs/stats";
 import type { Buffer as BufferType } from "node:buffer";
@@ -38,11 +38,19 @@ export interface Request<T> {
 }
 
 export function runSync<T>(request: Request<T>): T {
-  try {
-    return request.value(callSync("fs", capability(request), message(request), request.bytes));
-  } catch (failure) {
-    throw fsError(failure, request.op, request.path, request.dest, request.shownAs);
-  }
+  const outcome = outcomeOf(request);
+  if (outcome.error !== undefined) throw callError(outcome.error, request.op, request.path, request.dest, request.shownAs);
+  return request.value(outcome);
+}
+
+/** Returns undefined where `runSync` would throw the error of a failed call, for callers that do not show it. */
+export function trySync<T>(request: Request<T>): T | undefined {
+  const outcome = outcomeOf(request);
+  return outcome.error === undefined ? request.value(outcome) : undefined;
+}
+
+function outcomeOf(request: Request<unknown>): Outcome {
+  return tryCallSync("fs", capability(request), message(request), request.bytes);
 }
 
 export async function run<T>(request: Request<T>): Promise<T> {
