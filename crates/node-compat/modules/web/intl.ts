@@ -9,6 +9,9 @@
 
 import { importSync } from "pi:engine";
 
+/** Captured when `Intl` is first read, because the extension may replace it later. */
+const { RegExp } = globalThis;
+
 const canonicalList = (locales: unknown): string[] => importSync("pi:web/intl/locale").canonicalList(locales);
 
 type Granularity = "grapheme" | "word" | "sentence";
@@ -30,7 +33,13 @@ const TRAIL = String.raw`[\p{Grapheme_Extend}\p{Emoji_Modifier}\p{Mc}\u0e33\u0eb
 const CONJOINING = String.raw`[\p{L}&&[\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gujarati}\p{Script=Oriya}\p{Script=Telugu}\p{Script=Malayalam}]]`;
 const VIRAMA = String.raw`[\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d]`;
 
-const GRAPHEME = new RegExp(
+/** Compiles an expression when it is first used: pi-tui creates a segmenter, and few of its users segment text. */
+function lazily(source: string): () => RegExp {
+  let compiled: RegExp | undefined;
+  return () => (compiled ??= new RegExp(source, "vy"));
+}
+
+const GRAPHEME = lazily(
   [
     String.raw`\r\n`, // GB3
     String.raw`[\p{Cc}\p{Zl}\p{Zp}]`, // GB4, GB5
@@ -40,10 +49,9 @@ const GRAPHEME = new RegExp(
     String.raw`${CONJOINING}(?:${TRAIL}*${VIRAMA}${TRAIL}*${CONJOINING})+${TRAIL}*`,
     String.raw`[^\p{Cc}\p{Zl}\p{Zp}]${TRAIL}*`,
   ].join("|"),
-  "vy",
 );
 
-const WORD = new RegExp(
+const WORD = lazily(
   [
     String.raw`\r\n|[\n\v\f\r\x85\u2028\u2029]`,
     String.raw`(?<word>[\p{Script=Han}\p{Script=Hiragana}]\p{M}*|[\p{Script=Katakana}\u30fc]+|(?:[[\p{L}\p{N}_]--[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\u30fc]][\p{M}\u200d]*|(?<=\p{L})['’.:·](?=\p{L})|(?<=\p{N})['.,;](?=\p{N}))+)`,
@@ -52,16 +60,14 @@ const WORD = new RegExp(
     String.raw`\p{Extended_Pictographic}(?:[\p{Grapheme_Extend}\p{Emoji_Modifier}]*\u200d\p{Extended_Pictographic})*${TRAIL}*`,
     String.raw`[^][\p{M}\u200d]*`,
   ].join("|"),
-  "vy",
 );
 
 /** UAX 29 without abbreviations: up to a sentence terminator and its trailing characters, or the end of a line. */
-const SENTENCE = new RegExp(
+const SENTENCE = lazily(
   [
     String.raw`(?:[^.!?…。！？\n]|[.!?…](?![.!?…"'”’\)\]]*(?:\s|$))|\.+(?=["'”’\)\]]*[ \t]+\p{Ll}))*`,
     String.raw`(?:[.!?…。！？]+["'”’\)\]]*[ \t]*\n?|\n|$)`,
   ].join(""),
-  "vy",
 );
 
 class Segments {
@@ -96,7 +102,7 @@ class Segments {
 }
 
 function segmentAt(input: string, index: number, granularity: Granularity): SegmentData {
-  const pattern = granularity === "grapheme" ? GRAPHEME : granularity === "word" ? WORD : SENTENCE;
+  const pattern = (granularity === "grapheme" ? GRAPHEME : granularity === "word" ? WORD : SENTENCE)();
   pattern.lastIndex = index;
   const found = pattern.exec(input);
   // A lone surrogate is a separate segment.
