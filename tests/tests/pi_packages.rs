@@ -91,3 +91,47 @@ fn image_requests_pass_the_gate() {
     server.set_nonblocking(true).expect("a socket");
     assert!(server.accept().is_err(), "a server that nobody granted was reached");
 }
+
+/// The schema of `models.json` is compiled when the first file is read. The messages are those of the real pi.
+#[test]
+fn a_wrong_list_of_models_is_described_as_by_pi() {
+    if is_offline() {
+        return;
+    }
+    let told = notifications(
+        r#"
+        import { writeFileSync } from "node:fs";
+        import { join } from "node:path";
+        import { ModelRuntime } from "@earendil-works/pi-coding-agent";
+        const cost = { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 };
+        const compat = { thinkingFormat: "zai", chatTemplateKwargs: { a: { $var: "thinking.enabled" }, b: null } };
+        const models = [{ id: "m", cost: { ...cost, tiers: [{ inputTokensAbove: 5, ...cost }] }, compat }];
+        const right = { x: { baseUrl: "https://x.invalid", apiKey: "K", api: "openai-completions", models } };
+        const wrong = {
+            x: {
+                baseUrl: "",
+                models: [{ id: "m", input: ["sound"], cost: { input: 1 } }],
+                modelOverrides: { m: { inputLimits: { images: { resize: { jpegQuality: 101 } } } } },
+            },
+            y: { oauth: "other" },
+        };
+        export default (pi) => pi.registerCommand("go", { async handler(_args, ctx) {
+            for (const providers of [right, wrong]) {
+                const modelsPath = join(ctx.cwd, "listed.json");
+                writeFileSync(modelsPath, JSON.stringify({ providers }));
+                const runtime = await ModelRuntime.create({ modelsPath, refreshOnCreate: false });
+                ctx.ui.notify((runtime.getError() ?? "no error").replace(modelsPath, "listed.json"));
+            }
+        } });
+        "#,
+    );
+    let wrong = "Invalid models.json schema:\n\
+        \x20 - providers.x.baseUrl: must not have fewer than 1 characters\n\
+        \x20 - providers.x.models.0.input.0: must be equal to constant\n\
+        \x20 - providers.x.models.0.input.0: must be equal to constant\n\
+        \x20 - providers.x.models.0.input.0: must match a schema in anyOf\n\
+        \x20 - providers.x.models.0.cost.output: must have required properties output, cacheRead, cacheWrite\n\
+        \x20 - providers.x.modelOverrides.m.inputLimits.images.resize.jpegQuality: must be <= 100\n\
+        \x20 - providers.y.oauth: must be equal to constant\n\nFile: listed.json";
+    assert_eq!(told, ["no error", wrong]);
+}
