@@ -10,7 +10,7 @@
 //! KEY.stamps     stamps for the note, preceded by their MAC       KEY.data    data that a program generated
 //! ```
 //!
-//! The cache is best effort: a failure in it costs time, and never fails the build.
+//! The cache is best effort: a failure in it costs time, and never fails the build. A full one loses its oldest files.
 
 mod install;
 mod key;
@@ -23,10 +23,12 @@ use pijs_durable::{Disk, Replace};
 use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 /// Maximum size of a cached file that is read: four times the input limit of a build.
 const MAX_FILE_BYTES: u64 = 128 << 20;
-
+/// Number of files above which the oldest are removed: some hundred packages, half a gigabyte.
+const MAX_FILES: usize = 4096;
 const MAC_LENGTH: usize = 32;
 
 /// Returns the id that the MAC of bytecode is bound to, together with the artifact that the bytecode is a part of.
@@ -57,6 +59,8 @@ pub struct Cache {
     key: InstallKey,
     disk: Disk,
     notice: Option<String>,
+    /// Done before the first write.
+    tidied: Arc<OnceLock<()>>,
 }
 
 /// An authentic artifact of an extension from the cache.
@@ -70,7 +74,7 @@ pub(crate) struct Hit {
 impl Cache {
     /// Opens a cache in a directory, which is created on the first write. The caller keeps the key.
     pub fn open(dir: impl Into<PathBuf>, key: InstallKey) -> Self {
-        Self { dir: dir.into(), key, disk: Disk::system(), notice: None }
+        Self { dir: dir.into(), key, disk: Disk::system(), notice: None, tidied: Arc::default() }
     }
 
     /// Opens the cache of the user who runs this process: `$XDG_CACHE_HOME/pijs/artifacts`, else `~/.cache/pijs/artifacts`, with
@@ -84,8 +88,7 @@ impl Cache {
         Self::at_first(Self::user_folders(), &Disk::system())
     }
 
-    /// Returns the folders that [`Cache::user`] may use, best first, each with the key in it: for callers that deny access to
-    /// them.
+    /// Returns the folders that [`Cache::user`] may use, best first, each with the key in it, to deny access to them.
     pub fn user_folders() -> Vec<PathBuf> {
         install::user_bases()
     }
@@ -97,7 +100,7 @@ impl Cache {
             match install::read_or_create_key(disk, &base).and_then(|key| disk.private_dir(&dir).map(|()| key)) {
                 Ok(key) => {
                     let notice = refused.map(|error| format!("{error}; using {} instead", dir.display()));
-                    return Ok(Self { dir, key, disk: disk.clone(), notice });
+                    return Ok(Self { dir, key, disk: disk.clone(), notice, tidied: Arc::default() });
                 }
                 Err(error) => refused = Some(refused.unwrap_or(error)),
             }
@@ -166,8 +169,7 @@ impl Cache {
         Some(Hit { artifact: artifact.with_texts(move || cache.load_texts(&key, &id)), digest })
     }
 
-    /// Stores an artifact: bytecode in one file, sources and maps in another. The MAC is written last: until then there is no
-    /// hit.
+    /// Stores an artifact: bytecode in one file, sources and maps in another. The MAC is written last; a hit needs it.
     pub(crate) fn store_apart(&self, key: &Key, id: &str, artifact: &Artifact, digest: &str) -> io::Result<()> {
         let engine = pijs_engine::engine_build();
         let texts = encode(&artifact.clone().into_texts());
@@ -252,9 +254,8 @@ impl Cache {
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.disk.private_dir(&self.dir)?;
-        // Temporary files of a killed build are named after a source that may never be built again.
-        let _ = self.disk.sweep_owned(&self.dir);
-        self.disk.replace(path, bytes, Replace::DERIVED)
+        self.tidied.get_or_init(|| drop(self.disk.tidy(&self.dir, MAX_FILES)));
+        self.disk.replace(path, bytes, Replace::CACHED)
     }
 }
 

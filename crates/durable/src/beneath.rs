@@ -136,6 +136,7 @@ impl Vfs for Beneath {
             uid: stat.st_uid,
             links: stat.st_nlink as u64,
             id: (stat.st_dev as u64, stat.st_ino as u64),
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
         })
     }
 

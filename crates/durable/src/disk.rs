@@ -33,15 +33,19 @@ pub struct Replace {
     pub follow_links: bool,
     /// Whether the permissions of the replaced file are kept; otherwise they are 0600.
     pub keep_mode: bool,
+    /// Whether temporary files of dead processes are removed, which lists the folder.
+    pub sweep: bool,
 }
 
 impl Replace {
     /// Options for the state of PiJS: 0600, with one backup.
-    pub const STATE: Self = Self { backup: true, follow_links: false, keep_mode: false };
+    pub const STATE: Self = Self { backup: true, follow_links: false, keep_mode: false, sweep: true };
     /// Options for files that the user and other programs also write: keeps permissions and links.
-    pub const SHARED: Self = Self { backup: true, follow_links: true, keep_mode: true };
+    pub const SHARED: Self = Self { backup: true, follow_links: true, keep_mode: true, sweep: true };
     /// Options for data that can be recomputed: 0600, no backup.
-    pub const DERIVED: Self = Self { backup: false, follow_links: false, keep_mode: false };
+    pub const DERIVED: Self = Self { backup: false, follow_links: false, keep_mode: false, sweep: true };
+    /// Options for derived data in a folder that [`Disk::tidy`] keeps small.
+    pub const CACHED: Self = Self { sweep: false, ..Self::DERIVED };
 }
 
 impl Disk {
@@ -97,7 +101,9 @@ impl Disk {
         if previous_content.as_ref().is_some_and(|(content, now)| content == bytes && *now == mode) {
             return self.vfs.sync_dir(folder);
         }
-        self.sweep(folder, &target)?;
+        if how.sweep {
+            self.sweep(folder, &target)?;
+        }
         if let Some((content, _)) = previous_content.filter(|_| how.backup) {
             let mut name = target.file_name().unwrap_or_default().to_owned();
             name.push(".bak");
@@ -229,6 +235,21 @@ impl Disk {
             }
         }
         Ok(())
+    }
+
+    /// Tidies a folder of files that can be recomputed: removes files of dead processes, and if more than `max` entries are
+    /// left, the oldest files until half of that number is left.
+    pub fn tidy(&self, folder: &Path, max: usize) -> io::Result<()> {
+        self.sweep_owned(folder)?;
+        let names = self.vfs.list(folder)?;
+        if names.len() <= max {
+            return Ok(());
+        }
+        let stat = |name: &OsString| self.vfs.stat(&folder.join(name)).ok().filter(|stat| stat.kind == Kind::File);
+        let mut files: Vec<_> = names.into_iter().filter_map(|name| Some((stat(&name)?.modified, name))).collect();
+        files.sort();
+        let surplus = files.len().saturating_sub(max / 2);
+        files.into_iter().take(surplus).try_for_each(|(_, name)| self.remove_tree(&folder.join(name)))
     }
 
     /// Returns an unused path in `folder` whose name identifies this process.

@@ -303,10 +303,11 @@ fn stat(metadata: &Metadata) -> Stat {
             uid: metadata.uid(),
             links: metadata.nlink(),
             id: (metadata.dev(), metadata.ino()),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
         }
     }
     #[cfg(not(unix))]
     {
-        Stat { kind, len: metadata.len(), mode: 0o600, uid: 0, links: 1, id: (0, 0) }
+        Stat { kind, len: metadata.len(), mode: 0o600, uid: 0, links: 1, id: (0, 0), modified: (0, 0) }
     }
 }

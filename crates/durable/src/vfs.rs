@@ -129,6 +129,8 @@ pub struct Stat {
     pub links: u64,
     /// Device and inode number: equal for two names of one file.
     pub id: (u64, u64),
+    /// Time of the last change of the content: seconds and nanoseconds since 1970; 0 if the system does not report it.
+    pub modified: (i64, i64),
 }
 
 /// The type of a directory entry.

@@ -39,6 +39,29 @@ fn permissions_and_links_are_kept_only_for_shared_files() {
 }
 
 #[test]
+fn a_full_folder_loses_its_oldest_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Disk::system();
+    // The names are not in the order of the times.
+    for (age, name) in ["d", "b", "e", "a", "c"].into_iter().enumerate() {
+        let file = fs::File::create(folder.path().join(name)).expect("a file");
+        let time = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000 - age as u64);
+        file.set_modified(time).expect("a time");
+    }
+    let names = || disk.list(folder.path()).expect("listed");
+
+    disk.tidy(folder.path(), 5).expect("tidied");
+    assert_eq!(names(), ["a", "b", "c", "d", "e"], "five entries are permitted");
+    disk.tidy(folder.path(), 4).expect("tidied");
+    assert_eq!(names(), ["b", "d"], "half of four, the newest");
+
+    fs::create_dir(folder.path().join("folder")).expect("a folder");
+    symlink("b", folder.path().join("link")).expect("a link");
+    disk.tidy(folder.path(), 3).expect("tidied");
+    assert_eq!(names(), ["d", "folder", "link"], "only files are removed");
+}
+
+#[test]
 fn only_regular_files_are_replaced_or_appended_to() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = Disk::system();

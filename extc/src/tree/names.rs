@@ -1,7 +1,6 @@
 //! Names of the files of a build.
 //!
-//! Every file has a unique name, whatever manifests claim: modules, diagnostics and `artifact.json` identify files by these
-//! names.
+//! Every file has a unique name, whatever manifests claim: modules, diagnostics and `artifact.json` identify files by it.
 //!
 //! ```text
 //! src/a.ts                                    →  src/a.ts

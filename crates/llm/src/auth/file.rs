@@ -136,7 +136,7 @@ impl AuthFile {
     fn write(&self, entries: &Map<String, Value>) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(entries).map_err(io::Error::other)?;
         // A backup would keep a revoked token.
-        self.disk.replace(&self.path, &text, Replace { backup: false, follow_links: true, keep_mode: false })
+        self.disk.replace(&self.path, &text, Replace { follow_links: true, ..Replace::DERIVED })
     }
 
     /// Acquires pi's lock; returns `None` while another process holds it.

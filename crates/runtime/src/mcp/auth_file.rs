@@ -71,7 +71,7 @@ impl McpAuthFile {
         let mut text = serde_json::to_vec_pretty(&entries).map_err(|error| self.failed(error))?;
         text.push(b'\n');
         // A backup would preserve a revoked token.
-        let how = Replace { backup: false, follow_links: true, keep_mode: false };
+        let how = Replace { follow_links: true, ..Replace::DERIVED };
         disk.replace(&self.path(), &text, how).map_err(|error| self.failed(error))?;
         Ok(had)
     }
