@@ -466,18 +466,24 @@ fn begins_with(names: &[&OsStr], pattern: &str, is_last: impl Fn(&OsStr, &str) -
     true
 }
 
-/// Returns whether the components begin with the components of a pattern. Called for every component of every path against
-/// hundreds of patterns, so it compares the first byte first.
+/// Returns whether the components begin with the components of a pattern.
 fn begins_exactly(names: &[&OsStr], pattern: &str) -> bool {
-    let first = |bytes: &[u8]| bytes.first().map(u8::to_ascii_lowercase);
-    names.first().is_some_and(|name| first(name.as_encoded_bytes()) == first(pattern.as_bytes()))
-        && begins_with(names, pattern, |name, want| name.eq_ignore_ascii_case(want))
+    starts_alike(names, pattern) && begins_with(names, pattern, |name, want| name.eq_ignore_ascii_case(want))
+}
+
+/// Returns whether the first component and a pattern start with the same letter, or the pattern with a star. Every component of
+/// every path is compared with hundreds of patterns, and this excludes most of them.
+fn starts_alike(names: &[&OsStr], pattern: &str) -> bool {
+    let name = names.first().and_then(|name| name.as_encoded_bytes().first());
+    let want = pattern.as_bytes().first();
+    want == Some(&b'*') || name.map(u8::to_ascii_lowercase) == want.map(u8::to_ascii_lowercase)
 }
 
 /// Returns the protection of names that are protected in any folder.
 fn anywhere(names: &[&OsStr]) -> Protection {
     let is_file = |pattern: &&str| {
-        names.len() == pattern.split('/').count()
+        starts_alike(names, pattern)
+            && names.len() == pattern.split('/').count()
             && begins_with(names, pattern, |name, want| obeyed::is_named(name.as_encoded_bytes(), want))
     };
     match look_up(names, ANYWHERE) {

@@ -107,7 +107,7 @@ impl Dispatcher {
         };
         method != "fs" && !IMMEDIATE.contains(&method.as_str())
             || call.depends_on_size()
-            || call.parsed.as_ref().is_ok_and(is_asked)
+            || (self.inner.gate.has_person() && call.parsed.as_ref().is_ok_and(is_asked))
     }
 }
 
