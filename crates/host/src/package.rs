@@ -55,9 +55,10 @@ impl Package {
         }
     }
 
-    /// Returns the size in bytes of the package's own bytecode.
+    /// Returns the size in bytes of the bytecode of the package and of its supplied packages.
     pub(crate) fn code_bytes(&self) -> usize {
-        let modules = self.artifact.artifact().modules.iter();
+        let artifacts = self.supplied.iter().chain([&self.artifact]);
+        let modules = artifacts.flat_map(|artifact| &artifact.artifact().modules);
         modules.filter_map(|module| module.bytecode.as_ref()).map(|bytecode| bytecode.len()).sum()
     }
 
