@@ -2,15 +2,16 @@
 //!
 //! The program's name is looked up in a search path that extensions cannot write to ([`program`]); arguments are passed verbatim;
 //! the environment is an allow list ([`mod@environment`]); the working folder is opened before the gate's decision is checked for
-//! it. Each program runs under a supervisor ([`supervisor`]), so that a deadline, a cancellation and the end of the extension
-//! stop all processes that it started: `SIGTERM`, a grace period, `SIGKILL`. Processes that a program leaves behind when it exits
-//! by itself live as long as the extension.
+//! it, and stays in place until the program has ended ([`held_folders`](crate::held_folders)). Each program runs under a supervisor
+//! ([`supervisor`]), so that a deadline, a cancellation and the end of the extension stop all processes that it started: `SIGTERM`,
+//! a grace period, `SIGKILL`. Processes that a program leaves behind when it exits by itself live as long as the extension.
 //!
 //! The result has pi's members (`code` 1 and no output for a program that does not exist, `killed` with code 0 after a timeout)
 //! and those that `child_process` needs (`signal`, `error`).
 
 use crate::blocking::{run_blocking, thread_error};
 use crate::fs::system_error;
+use crate::held_folders::HeldFolder;
 use child::{Child, StartOptions, start};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::places::Protection;
@@ -191,6 +192,7 @@ impl ExecConnector {
             cwd: cwd.to_owned(),
             has_stdin: false,
             joins_streams: false,
+            held: None,
             is_own: false,
         };
         let child = self.inner.start(start).await?;
@@ -234,6 +236,11 @@ impl ResolvedCall {
         let folder = Arc::new(folder);
         let mut env = environment(request, params, options)?;
         let start = match program::find(&command, &cwd, options, &request.permit)? {
+        // What is checked from here on is what the program finds.
+        let held = match HeldFolder::new(&folder, &cwd) {
+            Ok(held) => held,
+            Err(error) => return Ok(Self { command, start: Err(error) }),
+        };
             None => Err(io::ErrorKind::NotFound.into()),
             Some(program) => {
                 let name = command.clone();
@@ -259,6 +266,7 @@ impl ResolvedCall {
                     has_stdin,
                     joins_streams: false,
                     is_own: false,
+                    held: Some(held),
                 })
             }
         };

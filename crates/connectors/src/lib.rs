@@ -40,6 +40,7 @@ mod blocking;
 mod connection_limits;
 mod lookups;
 mod params;
+mod held_folders;
 mod set;
 
 pub use lookups::LOOKUPS;

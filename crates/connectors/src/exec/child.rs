@@ -6,6 +6,7 @@
 
 use super::program::Program;
 use super::{ExecOptions, signals};
+use crate::held_folders::HeldFolder;
 use pijs_hostcall::places::ProgramView;
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
@@ -26,6 +27,8 @@ pub(super) struct StartOptions {
     /// The working folder. The handle is used if there is a supervisor, and the path otherwise.
     pub(super) folder: Arc<File>,
     pub(super) cwd: PathBuf,
+    /// Keeps the working folder in place until the program has ended.
+    pub(super) held: Option<HeldFolder>,
     /// Whether standard input is a pipe; if not, it is empty.
     pub(super) has_stdin: bool,
     /// Whether standard error is merged into standard output, in the order of the writes.
@@ -153,8 +156,8 @@ mod supervised {
         signal_descendant, sweep,
     };
     use super::{
-        Arc, ExecOptions, Mutex, Pid, Pipes, PoisonError, ProgramExit, Signal, SignalTarget, StartOptions, TreeControl,
-        io, oneshot,
+        Arc, ExecOptions, HeldFolder, Mutex, Pid, Pipes, PoisonError, ProgramExit, Signal, SignalTarget, StartOptions,
+        TreeControl, io, oneshot,
     };
     use pijs_protocol::guard;
     use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -288,22 +291,31 @@ mod supervised {
         });
         let watched = Arc::clone(&tree);
         let thread = std::thread::Builder::new().name("pijs-exec".to_owned());
-        thread.spawn(move || watch(&watched, process, pid, messages, sender))?;
+        let program = WatchedProgram { pid, sender: Some(sender), held: start.held };
+        thread.spawn(move || watch(&watched, process, messages, program))?;
         Ok((pid, tree))
+    }
+
+    /// A program whose end is awaited.
+    struct WatchedProgram {
+        pid: u32,
+        /// Receives the program's exit.
+        sender: Option<oneshot::Sender<ProgramExit>>,
+        held: Option<HeldFolder>,
     }
 
     /// Reads the messages of a supervisor until it exits, and reaps it.
     fn watch(
         watched: &Supervised,
         mut process: std::process::Child,
-        pid: u32,
         mut messages: BufReader<UnixStream>,
-        sender: oneshot::Sender<ProgramExit>,
+        program: WatchedProgram,
     ) {
-        let mut sender = Some(sender);
+        let WatchedProgram { pid, mut sender, mut held } = program;
         while let Ok(Some(message)) = receive_message(&mut messages) {
             if let (SupervisorMessage::Ended { code, signal }, Some(sender)) = (message, sender.take()) {
                 watched.running.store(false, Ordering::Release);
+                drop(held.take());
                 // The receiver may have been dropped.
                 let _ = sender.send(ProgramExit { code, signal });
             }
@@ -398,12 +410,13 @@ mod unsupervised {
         let pid = child.id();
         let leader = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
         let tree = Arc::new(ProcessGroup { leader, grace: options.grace, reaped: Mutex::new(false) });
-        let watched = Arc::clone(&tree);
+        let (watched, held) = (Arc::clone(&tree), start.held);
         std::thread::Builder::new().name("pijs-exec".to_owned()).spawn(move || {
             // Waits first and reaps under the lock, so that no signal goes to a reused process number.
             let _ = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
             let mut reaped = watched.reaped.lock().unwrap_or_else(PoisonError::into_inner);
             if let Ok(status) = child.wait() {
+                drop(held);
                 let _ = sender.send(ProgramExit { code: status.code(), signal: status.signal() });
             }
             *reaped = true;

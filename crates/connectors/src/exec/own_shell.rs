@@ -97,6 +97,7 @@ impl OwnShell {
             args: vec!["-c".to_owned(), command.to_owned()],
             env,
             folder: Arc::new(crate::system::open_folder(&std::fs::canonicalize(cwd)?)?),
+            held: None,
             cwd: cwd.to_owned(),
             has_stdin: false,
             joins_streams: true,

@@ -5,6 +5,7 @@ use super::content::copy;
 use super::error::{EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EPERM, ErrorContext, FsError, code};
 use super::walk::{FinalLink, Reached};
 use super::written::{TrackedName, check_granted, check_unchanged, stamp};
+use crate::held_folders;
 use crate::system::{Dir, Kind};
 use pijs_durable::without_links;
 use pijs_hostcall::places::{Protection, normal};
@@ -187,7 +188,7 @@ impl FsState {
                 _ => {}
             }
             let is_own = TrackedName::new(&request.permit, &from).is_own();
-            from.dir.rename(from_name, &*to.dir, to_name)?;
+            held_folders::rename((&*from.dir, from_name), (&*to.dir, to_name))?;
             request.permit.moves(&from.real, &to.real);
             TrackedName::new(&request.permit, &to).record(is_own);
             Ok(())

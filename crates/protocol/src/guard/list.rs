@@ -187,6 +187,8 @@ super::guards! {
     ExecGitWholeIndex = "exec.git-whole-index",
     /// Refuses a repository whose work tree is elsewhere.
     ExecGitWorkTree = "exec.git-work-tree",
+    /// Keeps the working folder of a running program, and the folders above it, from being moved.
+    ExecHeldFolder = "exec.held-folder",
     /// Expands a leading `~` in a granted command to the home.
     ExecHome = "exec.home",
     /// Refuses git commands that take files from an index that the extension wrote.

@@ -329,6 +329,7 @@ impl Survey<'_> {
             args: repository.globals.iter().chain(args).map(|word| (*word).to_owned()).collect(),
             env: self.environment(repository.is_inner),
             folder: Arc::clone(&repository.folder),
+            held: None,
             cwd: repository.path.clone(),
             has_stdin: false,
             joins_streams: false,
