@@ -39,6 +39,7 @@ mod programs;
 mod reads;
 mod run;
 mod signals;
+mod shims;
 pub mod supervisor;
 mod view;
 
@@ -247,6 +248,7 @@ impl ResolvedCall {
                 program::check_name(&program, &request.permit, &command, &args)?;
                 environment::leave_out_written(request, &command, &args, &mut env);
                 environment::name_starter(request, &command, &args, &mut env);
+                shims::check(&program, &request.permit, (&command, &args), &cwd, &options.env)?;
                 let call = git::Call { program: &program, request, params, cwd: &cwd, folder: &folder, options };
                 git::restrict(&call, &mut env)?;
                 if let Some(files) = view::check_arguments(&request.permit, &command, &args, &cwd)? {

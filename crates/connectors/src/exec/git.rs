@@ -16,7 +16,7 @@
 
 use super::ExecOptions;
 use super::program::{self, Program};
-use super::view;
+use super::{shims, view};
 use links::LinkSearch;
 use pijs_hostcall::places::Protection;
 use pijs_hostcall::{Reason, Request};
@@ -182,6 +182,9 @@ pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> R
     let Some(git) = call.git(is_git).filter(|_| !is_every_use) else { return Ok(()) };
     // The arguments of another program are not git's.
     let words = if is_git { words } else { Vec::new() };
+    if !is_git {
+        shims::check(&git, &request.permit, ("git", &[]), call.cwd, &call.options.env)?;
+    }
     let survey = Survey {
         view: view::of(&request.permit, "git", &["config", "--list"], &git, call.options),
         git,

@@ -227,6 +227,8 @@ super::guards! {
     ExecResolvedArguments = "exec.resolved-arguments",
     /// Starts a program in a separate session, without inherited files.
     ExecSession = "exec.session",
+    /// Refuses a shim whose program a file of the project names.
+    ExecShims = "exec.shims",
     /// Closes terminals and input devices to programs of extensions.
     ExecTerminals = "exec.terminals",
     /// Closes keys and credentials that a use of a known tool does not need.
