@@ -30,6 +30,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 mod child;
+mod code_files;
 mod environment;
 mod git;
 mod ignored_signals;
@@ -38,11 +39,12 @@ mod program;
 mod programs;
 mod reads;
 mod run;
-mod signals;
 mod shims;
+mod signals;
 pub mod supervisor;
 mod view;
 
+pub use code_files::{NamedCommand, code_files};
 pub use environment::{STARTED_BY, STARTED_WITH};
 pub use own_shell::{OwnShell, RunningCommand, StartedCommand};
 
@@ -190,10 +192,10 @@ impl ExecConnector {
             args,
             env: environment::visible(options),
             folder: Arc::new(crate::system::open_folder(&std::fs::canonicalize(cwd)?)?),
+            held: None,
             cwd: cwd.to_owned(),
             has_stdin: false,
             joins_streams: false,
-            held: None,
             is_own: false,
         };
         let child = self.inner.start(start).await?;
@@ -234,21 +236,21 @@ impl ResolvedCall {
             Err(error) => return Ok(Self { command, start: Err(error) }),
         };
         check_folder(request, &cwd)?;
-        let folder = Arc::new(folder);
-        let mut env = environment(request, params, options)?;
-        let start = match program::find(&command, &cwd, options, &request.permit)? {
         // What is checked from here on is what the program finds.
         let held = match HeldFolder::new(&folder, &cwd) {
             Ok(held) => held,
             Err(error) => return Ok(Self { command, start: Err(error) }),
         };
+        let folder = Arc::new(folder);
+        let mut env = environment(request, params, options)?;
+        let start = match program::find(&command, &cwd, options, &request.permit)? {
             None => Err(io::ErrorKind::NotFound.into()),
             Some(program) => {
                 let name = command.clone();
                 program::check_name(&program, &request.permit, &command, &args)?;
+                shims::check(&program, &request.permit, (&command, &args), &cwd, &options.env)?;
                 environment::leave_out_written(request, &command, &args, &mut env);
                 environment::name_starter(request, &command, &args, &mut env);
-                shims::check(&program, &request.permit, (&command, &args), &cwd, &options.env)?;
                 let call = git::Call { program: &program, request, params, cwd: &cwd, folder: &folder, options };
                 git::restrict(&call, &mut env)?;
                 if let Some(files) = view::check_arguments(&request.permit, &command, &args, &cwd)? {
@@ -264,11 +266,11 @@ impl ResolvedCall {
                     args,
                     env,
                     folder,
+                    held: Some(held),
                     cwd,
                     has_stdin,
                     joins_streams: false,
                     is_own: false,
-                    held: Some(held),
                 })
             }
         };

@@ -12,6 +12,7 @@
 //! | [`fs`] | Node's file verbs over directory handles |
 //! | [`system`] | the file system itself: the operating system's, or one in memory |
 //! | [`exec`] | programs without a shell, stopped with all processes that they started |
+//! | [`links`] | symbolic links that extend a protection to their targets |
 //! | [`http`] | requests to vetted addresses, redirects checked hop by hop |
 //! | [`mod@env`] | environment variables by name |
 //! | [`net`] | plain connections and servers on loopback |
@@ -29,6 +30,7 @@ pub mod env;
 pub mod exec;
 pub mod fs;
 pub mod http;
+pub mod links;
 pub mod log;
 pub mod net;
 pub mod ports;
@@ -38,9 +40,9 @@ pub mod websocket;
 
 mod blocking;
 mod connection_limits;
+mod held_folders;
 mod lookups;
 mod params;
-mod held_folders;
 mod set;
 
 pub use lookups::LOOKUPS;

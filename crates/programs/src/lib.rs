@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 #![warn(clippy::disallowed_methods)]
 
+pub mod code_paths;
 mod credentials;
 mod file_tools;
 mod folder_readers;
@@ -19,6 +20,7 @@ mod interpreters;
 mod named_uses;
 pub mod obeyed;
 mod plain_uses;
+mod shell_words;
 pub mod variables;
 
 pub use credentials::{CredentialUse, GIT_OPTIONS_WITH_VALUE, changes_settings, credential_use};

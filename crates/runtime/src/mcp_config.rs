@@ -3,15 +3,14 @@
 use crate::environment::Environment;
 use crate::trust::Trust;
 use crate::user_error::{Result, UserError, is_missing};
+use pijs_connectors::exec::{NamedCommand, code_files};
 use pijs_durable::Disk;
 use pijs_mcp::config::{self, MAX_FILE_BYTES, MAX_SERVERS, Parsed, Reach, ServerConfig};
 use pijs_mcp::needs::requests_of;
 use pijs_packages::PackageManifest;
-use pijs_programs::variables::steers;
-use pijs_programs::{Kind, files_of_argument, kind_of, obeys_folder, possible_files};
+use pijs_programs::obeys_folder;
 use pijs_protocol::guard;
 use pijs_protocol::manifest::CapabilityRequest;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Returns the path of the user's file.
@@ -63,69 +62,12 @@ pub(crate) fn paths_of_programs(environment: &Environment) -> Vec<PathBuf> {
             Some(cwd) => vec![environment.dirs.cwd.join(cwd)],
             None => vec![environment.dirs.cwd.clone(), environment.dirs.home.clone()],
         };
-        folders.iter().for_each(|folder| paths.extend(files_of(folder, command, args, env)));
+        let dirs = &environment.dirs;
+        let program = NamedCommand { command, args, env };
+        folders.iter().for_each(|folder| paths.extend(code_files(&program, folder, [&dirs.cwd, &dirs.home])));
         paths.extend(cwd.iter().filter(|_| obeys_folder(command)).map(|cwd| environment.dirs.cwd.join(cwd)));
     }
     paths.iter().map(|path| pijs_durable::without_links(path)).collect()
-}
-
-/// Options, and the command of a shell, that make a program change its working folder, or read its project from another folder.
-const FOLDER_OPTIONS: &[&str] = &["--cd", "--chdir", "--cwd", "--directory", "--prefix", "--project", "-C", "cd"];
-
-/// Characters between the words of a shell's line.
-const BETWEEN_WORDS: &str = " \t\r\n\"'`;|&()<>";
-
-/// Lists the files that a program started in `folder` runs, including files that options, URLs, variables and the words of a shell
-/// command line name; also folders from which it reads code: those that options, `cd` and search paths (`PYTHONPATH`) name, and a
-/// folder in place of a script.
-pub(crate) fn files_of(folder: &Path, command: &str, args: &[String], env: &BTreeMap<String, String>) -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    if command.contains('/') {
-        paths.push(folder.join(command));
-    }
-    let words = std::iter::once(command).chain(args.iter().map(String::as_str));
-    let words = words.flat_map(|word| word.split(|c| BETWEEN_WORDS.contains(c))).filter(|word| !word.is_empty());
-    let words: Vec<&str> = words.collect();
-    let mut folders = vec![folder.to_owned()];
-    for (at, word) in words.iter().enumerate() {
-        let (name, value) = word.split_once('=').map_or((*word, None), |(name, value)| (name, Some(value)));
-        let value = value.or_else(|| words.get(at + 1).copied());
-        folders.extend(value.filter(|_| FOLDER_OPTIONS.contains(&name)).map(|value| folder.join(value)));
-    }
-    let assigned = words.iter().filter_map(|word| word.split_once('='));
-    let variables = env.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(assigned);
-    for (_, value) in variables.filter(|(name, _)| steers(name) && guard!(PlacesNamedPrograms)) {
-        let searched = value.split(':').filter(|part| part.contains('/')).map(|part| folder.join(part));
-        folders.extend(searched.filter(|folder| folder.is_dir()));
-        let files = value.split_whitespace().flat_map(possible_files).map(|part| folder.join(part));
-        paths.extend(files.filter(|file| may_be_code(file)));
-    }
-    for folder in &folders {
-        for pair in words.windows(2).filter(|pair| names_module(pair[0])) {
-            let module = folder.join(pair[1].split('.').next().unwrap_or_default());
-            paths.extend([module.with_extension("py"), module]);
-        }
-        let parts = words.iter().copied().chain(args.iter().map(String::as_str)).flat_map(files_of_argument);
-        let files = parts.filter(|part| !part.starts_with('-')).map(|part| folder.join(part));
-        paths.extend(files.filter(|file| may_be_code(file)));
-    }
-    let script = args.iter().find(|arg| !arg.starts_with('-')).map(|arg| folder.join(arg));
-    let runs_folder = kind_of(command) != Kind::Plain && guard!(PlacesNamedPrograms);
-    paths.extend(script.filter(|script| runs_folder && script.is_dir()));
-    paths.extend(folders.into_iter().skip(1));
-    paths.sort();
-    paths.dedup();
-    paths
-}
-
-/// Returns whether an argument is `-m`, alone or after other letters (`-um`): the next argument is a Python module.
-fn names_module(argument: &str) -> bool {
-    let letters = argument.strip_prefix('-').and_then(|letters| letters.strip_suffix('m'));
-    letters.is_some_and(|letters| letters.bytes().all(|letter| letter.is_ascii_alphabetic()))
-}
-
-fn may_be_code(file: &Path) -> bool {
-    file.is_file() || (file.extension().is_some() && !file.exists())
 }
 
 fn parsed(path: &Path) -> Result<Parsed> {

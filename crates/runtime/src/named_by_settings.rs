@@ -3,9 +3,11 @@
 
 use crate::config::SessionConfig;
 use crate::environment::Environment;
-use crate::mcp_config::{self, files_of};
-use crate::own_state::{MAX_LINKED_ENTRIES, MAX_SKILL_DEPTH, links_below};
+use crate::mcp_config;
+use crate::own_state::{MAX_LINKED_ENTRIES, MAX_SKILL_DEPTH};
 use crate::settings;
+use pijs_connectors::exec::{NamedCommand, code_files};
+use pijs_connectors::links::links_below;
 use pijs_protocol::guard;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -33,7 +35,7 @@ pub(crate) fn paths(environment: &Environment, config: &SessionConfig) -> Vec<Pa
         for value in PROGRAMS.iter().filter_map(|key| said.get(*key)) {
             let words: Vec<String> = match value {
                 Value::Array(words) => words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect(),
-                value => words_of(value.as_str().unwrap_or_default()),
+                value => shell_of(value.as_str().unwrap_or_default()).into(),
             };
             found.extend(files_of_command(environment, &words));
         }
@@ -44,11 +46,11 @@ pub(crate) fn paths(environment: &Environment, config: &SessionConfig) -> Vec<Pa
         let mut commands = Vec::new();
         collect(&serde_json::from_slice(&text).unwrap_or_default(), &mut commands);
         for line in commands {
-            found.extend(files_of_command(environment, &words_of(&line)));
+            found.extend(files_of_command(environment, &shell_of(&line)));
         }
     }
     for editor in EDITORS.iter().filter_map(|name| environment.variable(name)).filter(|_| guard!(PlacesNamedPrograms)) {
-        found.extend(files_of_command(environment, &words_of(editor)));
+        found.extend(files_of_command(environment, &shell_of(editor)));
     }
     // A shell finds programs there. The project's own folders are excluded: a program finds them only if the user names them.
     let searched = environment.variable("PATH").unwrap_or_default().split(':').map(Path::new);
@@ -64,9 +66,9 @@ pub(crate) fn paths(environment: &Environment, config: &SessionConfig) -> Vec<Pa
     found.iter().map(|path| pijs_durable::without_links(path)).collect()
 }
 
-/// Returns the words of a command line, without quotation marks around them.
-fn words_of(line: &str) -> Vec<String> {
-    line.split_whitespace().map(|word| word.trim_matches(['"', '\'']).to_owned()).collect()
+/// Returns the words of a shell that runs a command line.
+fn shell_of(line: &str) -> [String; 3] {
+    ["sh", "-c", line].map(str::to_owned)
 }
 
 /// Returns the file or folder of an entry: the part before a pattern. An entry that excludes files names none.
@@ -87,15 +89,10 @@ fn place(environment: &Environment, folder: &Path, entry: &str) -> Option<PathBu
 /// Returns the files of a command, which starts in the project or in the home.
 fn files_of_command(environment: &Environment, words: &[String]) -> Vec<PathBuf> {
     let dirs = &environment.dirs;
-    let home = dirs.home.to_string_lossy();
-    let expanded = words.iter().map(|word| match word.strip_prefix("~/") {
-        Some(rest) => format!("{home}/{rest}"),
-        None => word.replace("$HOME", &home).replace("${HOME}", &home),
-    });
-    let words: Vec<String> = expanded.collect();
     let Some((command, args)) = words.split_first() else { return Vec::new() };
-    let none = BTreeMap::new();
-    [&dirs.cwd, &dirs.home].into_iter().flat_map(|folder| files_of(folder, command, args, &none)).collect()
+    let named = NamedCommand { command, args, env: &BTreeMap::new() };
+    let folders: [&Path; 2] = [&dirs.cwd, &dirs.home];
+    folders.into_iter().flat_map(|folder| code_files(&named, folder, folders)).collect()
 }
 
 /// Collects the shell command lines (`!command`) in a file of keys or models.

@@ -515,6 +515,8 @@ super::guards! {
     PlacesLinkedEntries = "places.linked-entries",
     /// Protects targets of links of the project that have the name of a file which tools or prompts obey.
     PlacesLinkedProjectFiles = "places.linked-project-files",
+    /// Protects targets of links that tools obey in subfolders of the project, and in folders above it.
+    PlacesLinkedSubfolders = "places.linked-subfolders",
     /// Protects code that was loaded from a local folder.
     PlacesLoadedCode = "places.loaded-code",
     /// Protects code that programs of the settings find through variables, as a folder, or as an editor.

@@ -1,10 +1,10 @@
 //! Computes digests of a server's program files for pins.
 
 use crate::environment::Environment;
-use crate::mcp_config::files_of;
 use pijs_connectors::exec;
 use pijs_mcp::pins::ToolDigests;
 use pijs_mcp::session_port::ProgramStart;
+use pijs_packages::Dirs;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -12,27 +12,28 @@ use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Maximum size of a file that is hashed, in bytes. A larger file is identified by its stamp alone.
 const LARGEST: u64 = 1 << 30;
 
 /// Resolves program paths in the same way as starting a server does.
 pub(super) struct ProgramFiles {
-    cwd: PathBuf,
+    dirs: Dirs,
     variables: BTreeMap<String, String>,
 }
 
 impl ProgramFiles {
     pub(super) fn new(environment: &Environment) -> Self {
-        Self { cwd: environment.dirs.cwd.clone(), variables: environment.variables.clone() }
+        Self { dirs: environment.dirs.clone(), variables: environment.variables.clone() }
     }
 
     /// Returns digests of the program and of the scripts among its arguments, with their stamps.
     pub(super) fn digests(&self, start: &ProgramStart, known: &ToolDigests) -> Result<ToolDigests, String> {
         let ProgramStart { command, args, env, cwd, bound } = start;
-        let folder = cwd.as_ref().map_or_else(|| self.cwd.clone(), |cwd| self.cwd.join(cwd));
-        let mut files = files_of(&folder, command, args, env);
+        let folder = cwd.as_ref().map_or_else(|| self.dirs.cwd.clone(), |cwd| self.dirs.cwd.join(cwd));
+        let named = exec::NamedCommand { command, args, env };
+        let mut files = exec::code_files(&named, &folder, [&self.dirs.cwd, &self.dirs.home]);
         if !command.contains('/') {
             files.extend(exec::locate(command, &folder, &self.variables, &[]));
         }
@@ -115,7 +116,8 @@ mod tests {
         let folder = folder.path().canonicalize().expect("a path");
         std::fs::write(folder.join("server.sh"), "one").expect("written");
         std::fs::write(folder.join("data.json"), "{}").expect("written");
-        let files = ProgramFiles { cwd: folder.clone(), variables: BTreeMap::new() };
+        let dirs = Dirs { agent_dir: "/agent".into(), cwd: folder.clone(), home: "/home".into() };
+        let files = ProgramFiles { dirs, variables: BTreeMap::new() };
         let args = ["server.sh", "--root", ".", "--data", "data.json"].map(str::to_owned).to_vec();
         let start = ProgramStart { command: "/no/such/program".to_owned(), args, ..ProgramStart::default() };
         let first = files.digests(&start, &ToolDigests::new()).expect("read");
