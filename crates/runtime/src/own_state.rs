@@ -9,12 +9,12 @@ use self::links::Links;
 use crate::environment::Environment;
 use crate::ledger;
 use crate::open_session;
+use pijs_connectors::links::{links_below, obeyed_links};
 use pijs_durable::{Disk, read_regular};
 use pijs_extc::Cache;
 use pijs_hostcall::places::{OwnState, Places, Protection, normal};
 use pijs_protocol::guard;
 use pijs_session_store::{SessionLocation, SessionRecords};
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 /// Maximum size in bytes of a file that names a repository.
@@ -72,7 +72,7 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
         }
     }
     own.add_links_in(&environment.dirs.home.join(".agents/skills"));
-    own.add_links_of_project(&environment.dirs.cwd);
+    own.add_links_of_project(&environment.dirs.cwd, &environment.dirs.home);
     for repository in repositories(&environment.dirs.cwd) {
         own.add(|own| &mut own.unwritten, &repository);
     }
@@ -87,7 +87,10 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
     }
     for place in SessionRecords::new(Disk::system(), agent_dir).locations() {
         match place {
-            SessionLocation::Folder(folder) => own.add(|own| &mut own.sessions, &folder),
+            SessionLocation::Folder(folder) => match sessions_among_others(&folder) {
+                Some(files) => files.iter().for_each(|file| own.add(|own| &mut own.session_files, file)),
+                None => own.add(|own| &mut own.sessions, &folder),
+            },
             SessionLocation::File(file) => own.add(|own| &mut own.session_files, &file),
             SessionLocation::Ledgers(folder) => own.add(|own| &mut own.ledgers, &folder),
         }
@@ -125,22 +128,13 @@ fn repositories(cwd: &Path) -> Vec<PathBuf> {
     repository.into_iter().chain(common).collect()
 }
 
-/// Returns the links in a folder and in the folders below it, those nearest to the top first.
-pub(crate) fn links_below(folder: &Path, max_depth: usize, max_entries: usize) -> Vec<PathBuf> {
-    let mut open = VecDeque::from([(folder.to_owned(), 0)]);
-    let (mut links, mut entries) = (Vec::new(), 0);
-    while let Some((folder, depth)) = open.pop_front().filter(|_| guard!(PlacesLinkedEntries)) {
-        for entry in folder.read_dir().into_iter().flatten().flatten() {
-            entries += 1;
-            let kind = entry.file_type().ok().filter(|_| entries <= max_entries);
-            if kind.is_some_and(|kind| kind.is_symlink()) {
-                links.push(entry.path());
-            } else if kind.is_some_and(|kind| kind.is_dir()) && depth < max_depth {
-                open.push_back((entry.path(), depth + 1));
-            }
-        }
-    }
-    links
+/// Returns the sessions in a folder that holds other files as well; `None` if it holds sessions only. An agent of an extension may
+/// have been given a folder of code.
+fn sessions_among_others(folder: &Path) -> Option<Vec<PathBuf>> {
+    let names: Vec<PathBuf> = folder.read_dir().ok()?.flatten().map(|entry| entry.path()).collect();
+    let is_session = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(".jsonl"));
+    let (sessions, others): (Vec<PathBuf>, Vec<PathBuf>) = names.into_iter().partition(is_session);
+    (!others.is_empty() && guard!(PlacesSharedSessions)).then_some(sessions)
 }
 
 /// Collects paths, with a cache of the file system's answers.
@@ -166,21 +160,11 @@ impl Collected {
         self.state.links.extend(links);
     }
 
-    /// Adds the targets of links that tools or prompts obey, such as `Makefile` or `.git/hooks/pre-commit`: in the project's folder
-    /// and in its hidden folders.
-    fn add_links_of_project(&mut self, project: &Path) {
-        let (_, max_entries) = IN_PROTECTED;
-        for entry in project.read_dir().into_iter().flatten().flatten().take(MAX_LINKED_ENTRIES) {
-            let kind = entry.file_type().ok().filter(|_| guard!(PlacesLinkedProjectFiles));
-            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-            let links = match kind {
-                Some(kind) if kind.is_symlink() => vec![entry.path()],
-                Some(kind) if kind.is_dir() && is_hidden => links_below(&entry.path(), 1, max_entries),
-                _ => Vec::new(),
-            };
-            for link in links.iter().filter(|link| link.strip_prefix(project).is_ok_and(Places::is_obeyed)) {
-                self.add_linked(|own| &mut own.runs_later, link);
-            }
+    /// Adds the targets of links that tools or prompts obey, in the project's folder, below and above it.
+    fn add_links_of_project(&mut self, project: &Path, home: &Path) {
+        for link in obeyed_links(project, home, MAX_LINKED_ENTRIES).iter().filter(|_| guard!(PlacesLinkedProjectFiles))
+        {
+            self.add_linked(|own| &mut own.runs_later, link);
         }
     }
 

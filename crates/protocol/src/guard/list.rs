@@ -529,6 +529,8 @@ super::guards! {
     PlacesSearchPath = "places.search-path",
     /// Protects session folders in every location.
     PlacesSessions = "places.sessions",
+    /// Protects only the sessions in a folder that was given to `--session-dir` and holds other files as well.
+    PlacesSharedSessions = "places.shared-sessions",
     /// Refuses to start with a policy that cannot be parsed.
     PolicyReadable = "policy.readable",
     /// Ignores input typed before a permission prompt could be read.
