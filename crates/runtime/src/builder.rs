@@ -372,11 +372,12 @@ fn extensions(
     }))
 }
 
-/// Creates the connector that runs programs; in strict mode they can write to the project and the temporary folder only.
+/// Creates the connector that runs programs; in strict mode, and for an extension that is only inspected, they can write to the
+/// project and the temporary folder only.
 fn exec_connector(environment: &Environment, decided: &UserDecisions, replaced: &mut Replaced) -> Arc<ExecConnector> {
     let child = replaced.child_environment.take();
     let mut options = ExecOptions::new(child.unwrap_or_else(|| plain_environment(environment))).supervised();
-    if decided.policy.mode == Mode::Strict && guard!(ExecWritable) {
+    if (decided.policy.mode == Mode::Strict || environment.inspected_by.is_some()) && guard!(ExecWritable) {
         options.writable = Some(vec![environment.dirs.cwd.clone(), environment.temp.clone()]);
     }
     Arc::new(ExecConnector::new(options))
