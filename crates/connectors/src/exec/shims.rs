@@ -69,12 +69,9 @@ pub(super) fn check(
         in_files.or_else(|| dependency(program, folder).map(|file| file.display().to_string()))
     });
     let Some(named) = found else { return Ok(()) };
-    Err(Reason::Scope.refusal("exec", "exec", &format!("{command}, a shim, which runs what {named} names")).with(
-        "hint",
-        format!(
-            "remove that line, grant the program itself by its path, or exec:{command} * if every use of it is meant"
-        ),
-    ))
+    Err(Reason::Scope
+        .refusal("exec", "exec", &format!("{command}, a shim, which runs a program of the project here ({named})"))
+        .with("hint", format!("grant exec:{command} * if every use of it is meant")))
 }
 
 fn is_shim(program: &Program) -> bool {
