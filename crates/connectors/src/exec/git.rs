@@ -78,6 +78,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("fetch.recurseSubmodules", "false"),
     ("push.recurseSubmodules", "no"),
     ("submodule.recurse", "false"),
+    // It copies files that `.git/MERGE_RR` names into the repository.
+    ("rerere.enabled", "false"),
     // Any other protocol is a program of that name.
     ("protocol.allow", "never"),
     ("protocol.ext.allow", "never"),

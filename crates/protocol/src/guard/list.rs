@@ -171,6 +171,8 @@ super::guards! {
     ExecGitHarmless = "exec.git-harmless",
     /// Refuses repository settings that include other files while git changes files.
     ExecGitIncludes = "exec.git-includes",
+    /// Refuses a repository whose index names files outside of it.
+    ExecGitIndexNames = "exec.git-index-names",
     /// Refuses a repository whose own files are links to keys or credentials.
     ExecGitLinks = "exec.git-links",
     /// Refuses nested repositories while git changes files.

@@ -279,9 +279,12 @@ impl Survey<'_> {
 
     /// Returns the folders that the index lists as submodules.
     fn submodules(&self, repository: &Repository<'_>) -> Result<Vec<PathBuf>, HostcallError> {
-        let is_link = |record: &[u8]| record.starts_with(b"160000 ");
+        let is_link = |record: &[u8]| record.starts_with(b"160000 ") || leads_out(record);
         let GitOutput { text, is_success, has_errors } =
             self.run(repository, &["ls-files", "--stage", "--full-name", "-z", ":/"], is_link)?;
+        if text.split(|byte| *byte == 0).any(leads_out) && guard!(ExecGitIndexNames) {
+            return Err(self.refusal("git in a repository whose index names files outside of it"));
+        }
         let is_whole = (is_success && !has_errors) || !guard!(ExecGitWholeIndex);
         if is_whole && text.is_empty() {
             return Ok(Vec::new());
@@ -291,11 +294,8 @@ impl Survey<'_> {
             // In a sparse index, for example, the call would fetch the missing folders from a server and enter their submodules.
             return Err(self.refusal("git in a repository whose index cannot be listed"));
         }
-        let paths = text.split(|byte| *byte == 0).filter_map(|record| {
-            let tab = record.iter().position(|byte| *byte == b'\t')?;
-            Some(top.join(OsStr::from_bytes(&record[tab + 1..])))
-        });
-        Ok(paths.collect())
+        let paths = text.split(|byte| *byte == 0).filter_map(path_of);
+        Ok(paths.map(|path| top.join(OsStr::from_bytes(path))).collect())
     }
 
     /// Returns the environment for a listing run of git.
@@ -425,6 +425,20 @@ fn has_errors(errors: impl io::Read) -> bool {
     found
 }
 
+/// Returns the path in a record of the index.
+fn path_of(record: &[u8]) -> Option<&[u8]> {
+    let tab = record.iter().position(|byte| *byte == b'\t')?;
+    Some(&record[tab + 1..])
+}
+
+/// Returns whether a record of the index names a file outside of the work tree, or in a repository's own folder. Git writes no
+/// such record, but obeys one that it reads.
+fn leads_out(record: &[u8]) -> bool {
+    let path = path_of(record).unwrap_or_default();
+    path.starts_with(b"/")
+        || path.split(|byte| *byte == b'/').any(|name| name == b".." || name.eq_ignore_ascii_case(b".git"))
+}
+
 /// Returns the options before git's command, which select the repository.
 pub(super) fn global_options<'a>(args: &[&'a str]) -> Vec<&'a str> {
     let mut options = Vec::new();
@@ -478,6 +492,18 @@ mod tests {
     fn a_key_that_is_no_text_is_known_as_such() {
         let entries = parse(b"local\0filter.\xff.clean\nx\0local\0filter.f.clean\n\xff\0");
         assert_eq!(entries.iter().map(|entry| entry.is_text).collect::<Vec<_>>(), [false, true]);
+    }
+
+    #[test]
+    fn a_record_of_the_index_stays_in_the_work_tree() {
+        let of = |path: &str| leads_out(format!("100644 0123 0\t{path}").as_bytes());
+        for path in ["../a", "a/../../b", "/etc/passwd", ".git/config", "sub/.GIT/hooks/x"] {
+            assert!(of(path), "{path}");
+        }
+        for path in ["a", "a/b..c", "..a/b", ".github/x", "a.git/x", "sparse/"] {
+            assert!(!of(path), "{path}");
+        }
+        assert!(!leads_out(b""));
     }
 
     #[test]
