@@ -21,6 +21,7 @@ mod content;
 mod error;
 mod handles;
 mod permitted;
+mod placed_links;
 mod query;
 mod tree;
 mod walk;

@@ -158,6 +158,44 @@ fn a_link_inside_does_not_open_a_protected_place() {
 }
 
 #[test]
+fn a_moved_folder_takes_along_only_links_that_could_be_made_at_its_new_place() {
+    let world = World::new(&[writer()]);
+    let tmp = world.root().join("tmp");
+    let at = |name: &str| tmp.join(name).to_str().unwrap().to_owned();
+    let rename = |from: &str, to: &str| world.write(json!({"op": "rename", "from": from, "to": to}));
+    let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, tmp.join(name)).unwrap();
+    std::fs::create_dir_all(tmp.join("a/bin")).unwrap();
+    std::fs::write(tmp.join("a/tool"), "tool").unwrap();
+    // What is moved along may be where the extension only writes, and so may a missing file.
+    link("../tool", "a/bin/tool");
+    link("./none", "a/none");
+    ok(rename(&at("a"), &at("b")));
+    link("../../app/src/a.txt", "b/source");
+    ok(rename(&at("b"), &at("a")));
+    ok(world.write(json!({"op": "mkdir", "path": at("deep")})));
+    let error = rename(&at("a"), &at("deep/a")).error.unwrap();
+    assert_eq!((&error.details["reason"], &error.details["capability"]), (&json!("scope"), &json!("read")));
+    assert!(error.details["hint"].as_str().unwrap().contains("grant read"), "{error:?}");
+    std::fs::remove_file(tmp.join("a/source")).unwrap();
+    link("bin/../tool", "a/steps");
+    assert!(rename(&at("a"), &at("b")).error.unwrap().details["hint"].as_str().unwrap().contains("`..`"));
+    std::fs::remove_file(tmp.join("a/steps")).unwrap();
+    ok(rename(&at("a"), &at("deep/a")));
+}
+
+#[test]
+fn a_folder_with_too_many_links_stays() {
+    let world = World::new(&[writer()]);
+    std::fs::create_dir(world.app().join("many")).unwrap();
+    for number in 0..=10_000 {
+        std::os::unix::fs::symlink("a", world.app().join(format!("many/{number}"))).unwrap();
+    }
+    let error = world.write(json!({"op": "rename", "from": "many", "to": "other"})).error.unwrap();
+    assert_eq!(error.details["errno"], "EFBIG");
+    assert!(error.details["hint"].as_str().unwrap().contains("10000"), "{error:?}");
+}
+
+#[test]
 fn pipes_are_refused_and_do_not_block() {
     let world = World::new(&[writer()]);
     rustix::fs::mkfifoat(rustix::fs::CWD, world.app().join("pipe"), rustix::fs::Mode::from_raw_mode(0o600)).unwrap();

@@ -53,6 +53,10 @@ impl<'a> ErrorContext<'a> {
 pub(super) enum FsError {
     Io(io::Error),
     Denied(&'static str, Reason),
+    /// A link may not be where it would be. The hint says why, or what to do instead.
+    DeniedLink(Reason, &'static str),
+    /// A folder has more than this number of links.
+    TooManyLinks(usize),
 }
 
 impl From<io::Error> for FsError {
@@ -66,6 +70,10 @@ impl FsError {
         match self {
             Self::Io(error) => at.io(&error),
             Self::Denied(capability, reason) => at.denied(capability, reason),
+            Self::DeniedLink(reason, hint) => at.denied("read", reason).with("hint", hint),
+            Self::TooManyLinks(most) => at
+                .io(&code(EFBIG))
+                .with("hint", format!("a folder with more than {most} symbolic links is not moved; move its parts")),
         }
     }
 }

@@ -3,18 +3,16 @@
 use super::FsState;
 use super::content::copy;
 use super::error::{EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EPERM, ErrorContext, FsError, code};
+use super::placed_links::{Move, check_new, check_protected_below, hold_links};
 use super::walk::{FinalLink, Reached};
 use super::written::{TrackedName, check_granted, check_unchanged, stamp};
 use crate::held_folders;
 use crate::system::{Dir, Kind};
-use pijs_durable::without_links;
-use pijs_hostcall::places::{Protection, normal};
-use pijs_hostcall::{Access, Output, Permit, ReadBy, Reason, Request};
+use pijs_hostcall::{Access, Output, Permit, Request};
 use pijs_protocol::{HostcallError, guard};
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Maximum depth of a tree that is created, removed or copied.
 const DEEPEST: usize = 256;
@@ -170,20 +168,20 @@ impl FsState {
 
     pub(super) fn rename(&self, request: &Request, from: &str, to: &str) -> Result<Output, HostcallError> {
         let at = ErrorContext::both("rename", from, to);
+        let _held = hold_links();
         let done = self.reach_to_write(request, from).and_then(|from| {
             let to = self.reach_to_write(request, to)?;
             let (from_name, to_name) = (from.named()?, to.named()?);
+            let mut moved = Move::new(request, &from.real, &to.real);
             match from.dir.lstat(from_name)?.kind() {
                 Kind::Dir => {
-                    // Moving a folder moves its contents, so the permit is checked for every name in it.
-                    check_tree(&*from.dir.child(from_name)?, &from.real, request, 0)?;
+                    // Moving a folder moves its contents, so each name in it is decided.
+                    check_tree(&*from.dir.child(from_name)?, &from.real, &mut moved, 0)?;
                     check_protected_below(request, &to.real)?;
                 }
                 Kind::Symlink => {
                     check_protected_below(request, &to.real)?;
-                    for real in [&from.real, &to.real] {
-                        check_moved_link(request, &from.dir.readlink(from_name)?, real)?;
-                    }
+                    moved.check_link(&*from.dir, from_name, &from.real)?;
                 }
                 _ => {}
             }
@@ -210,20 +208,11 @@ impl FsState {
         Ok(Output::empty())
     }
 
-    /// Checks the permit for the target relative to the link's folder, both lexically and with its links resolved. A later access
-    /// through this connector is checked again; an access by another program is not.
     pub(super) fn symlink(&self, request: &Request, target: &str, path: &str) -> Result<Output, HostcallError> {
         let at = ErrorContext::both("symlink", target, path);
+        let _held = hold_links();
         let done = self.reach_to_write(request, path).and_then(|reached| {
-            let folder = reached.real.parent().unwrap_or(&reached.real);
-            for names in targets(folder, Path::new(target)) {
-                match request.permit.reads(&names) {
-                    Ok(ReadBy::Grant | ReadBy::Making(_)) => {}
-                    Ok(ReadBy::Writing) => return Err(FsError::Denied("read", Reason::Scope)),
-                    Err(reason) => return Err(FsError::Denied("read", reason)),
-                }
-            }
-            check_protected_below(request, &reached.real)?;
+            check_new(request, Path::new(target), &reached.real)?;
             Ok(reached.dir.symlink(Path::new(target), reached.named()?)?)
         });
         done.map_err(|failure| failure.at(&at))?;
@@ -277,7 +266,7 @@ impl FsState {
                 // The target is the source, or lies inside it.
                 return Err(code(EINVAL).into());
             }
-            copy_tree(&CopyEntry::of(&from)?, &CopyEntry::of(&to)?, options, request, 0)
+            self.copy_tree(&CopyEntry::of(&from)?, &CopyEntry::of(&to)?, options, request, 0)
         });
         done.map_err(|failure| failure.at(&at))?;
         Ok(Output::empty())
@@ -321,15 +310,6 @@ fn check_access(request: &Request, access: Access, path: &Path) -> Result<(), Fs
     request.permit.path(access, path).map_err(|reason| FsError::Denied(access.capability(), reason))
 }
 
-/// Refuses a folder or link at `to` whose contents would end up at a protected path: an `extensions` that becomes
-/// `.pi/extensions`, for example.
-fn check_protected_below(request: &Request, to: &Path) -> Result<(), FsError> {
-    if request.permit.places().is_above_protected(to) && guard!(GateBrought) {
-        return Err(FsError::Denied("write", Reason::ProtectedPath));
-    }
-    Ok(())
-}
-
 fn check_depth(request: &Request, depth: usize) -> Result<(), FsError> {
     if request.cancel.is_cancelled() {
         return Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into());
@@ -357,38 +337,19 @@ fn remove_tree(dir: &dyn Dir, name: &OsStr, real: &Path, request: &Request, dept
     Ok(())
 }
 
-/// Checks the permit for every name of a tree that is about to be moved.
-fn check_tree(dir: &dyn Dir, real: &Path, request: &Request, depth: usize) -> Result<(), FsError> {
-    check_depth(request, depth)?;
+/// Checks every name of a tree that is about to be moved.
+fn check_tree(dir: &dyn Dir, real: &Path, moved: &mut Move<'_>, depth: usize) -> Result<(), FsError> {
+    check_depth(moved.request, depth)?;
     for (entry, kind) in dir.entries()? {
         let below = real.join(&entry);
-        check_access(request, Access::Write, &below)?;
-        if kind == Kind::Symlink {
-            check_moved_link(request, &dir.readlink(&entry)?, &below)?;
-        }
-        if kind == Kind::Dir {
-            check_tree(&*dir.child(&entry)?, &below, request, depth + 1)?;
-        } else if guard!(FsFolderReads) {
-            request.permit.reads_content(&below);
+        moved.check_name(&below, kind)?;
+        match kind {
+            Kind::Symlink => moved.check_link(dir, &entry, &below)?,
+            Kind::Dir => check_tree(&*dir.child(&entry)?, &below, moved, depth + 1)?,
+            _ => {}
         }
     }
     Ok(())
-}
-
-/// Refuses to move a link to a protected file: under another name, such as `README.md`, the user and programs would read it.
-fn check_moved_link(request: &Request, target: &Path, link: &Path) -> Result<(), FsError> {
-    let permit = &request.permit;
-    let is_closed = |path: &PathBuf| permit.places().protection(path, permit.package_root()) == Protection::All;
-    if targets(link.parent().unwrap_or(link), target).iter().any(is_closed) && guard!(FsMovedLinks) {
-        return Err(FsError::Denied("read", Reason::ProtectedPath));
-    }
-    Ok(())
-}
-
-/// Returns the target of a link in a folder, lexically and with the links on the way resolved.
-fn targets(folder: &Path, target: &Path) -> BTreeSet<PathBuf> {
-    let root = Path::new("/");
-    BTreeSet::from([normal(folder, target), normal(root, &without_links(&folder.join(target)))])
 }
 
 /// Records the state of a file after a copy.
@@ -399,65 +360,63 @@ fn record_copy(request: &Request, entry: &CopyEntry<'_>) {
     }
 }
 
-fn copy_tree(
-    from: &CopyEntry<'_>,
-    to: &CopyEntry<'_>,
-    options: CopyOptions,
-    request: &Request,
-    depth: usize,
-) -> Result<(), FsError> {
-    check_depth(request, depth)?;
-    check_access(request, Access::Read, &from.real)?;
-    check_access(request, Access::Write, &to.real)?;
-    let existing = to.dir.lstat(to.name).ok().map(|stat| stat.kind());
-    match from.dir.lstat(from.name)?.kind() {
-        Kind::Dir => {
-            if !options.recursive {
-                return Err(code(EISDIR).into());
-            }
-            match existing {
-                None => {
-                    to.dir.mkdir(to.name, 0o777)?;
-                    record_copy(request, to);
+impl FsState {
+    fn copy_tree(
+        &self,
+        from: &CopyEntry<'_>,
+        to: &CopyEntry<'_>,
+        options: CopyOptions,
+        request: &Request,
+        depth: usize,
+    ) -> Result<(), FsError> {
+        check_depth(request, depth)?;
+        check_access(request, Access::Read, &from.real)?;
+        check_access(request, Access::Write, &to.real)?;
+        let existing = to.dir.lstat(to.name).ok().map(|stat| stat.kind());
+        match from.dir.lstat(from.name)?.kind() {
+            Kind::Dir => {
+                if !options.recursive {
+                    return Err(code(EISDIR).into());
                 }
-                Some(Kind::Dir) => {}
-                Some(_) => return Err(code(ENOTDIR).into()),
+                match existing {
+                    None => {
+                        to.dir.mkdir(to.name, 0o777)?;
+                        record_copy(request, to);
+                    }
+                    Some(Kind::Dir) => {}
+                    Some(_) => return Err(code(ENOTDIR).into()),
+                }
+                let (source, target) = (from.dir.child(from.name)?, to.dir.child(to.name)?);
+                check_unchanged(&request.permit, &from.real, || source.stat())?;
+                for (entry, _) in source.entries()? {
+                    let below = CopyEntry { dir: &*source, name: &entry, real: from.real.join(&entry) };
+                    let there = CopyEntry { dir: &*target, name: &entry, real: to.real.join(&entry) };
+                    self.copy_tree(&below, &there, options, request, depth + 1)?;
+                }
+                Ok(())
             }
-            let (source, target) = (from.dir.child(from.name)?, to.dir.child(to.name)?);
-            check_unchanged(&request.permit, &from.real, || source.stat())?;
-            for (entry, _) in source.entries()? {
-                let below = CopyEntry { dir: &*source, name: &entry, real: from.real.join(&entry) };
-                let there = CopyEntry { dir: &*target, name: &entry, real: to.real.join(&entry) };
-                copy_tree(&below, &there, options, request, depth + 1)?;
+            kind @ (Kind::File | Kind::Symlink) => {
+                match existing {
+                    Some(Kind::Dir) => return Err(code(EISDIR).into()),
+                    Some(_) if !options.force => {
+                        return if options.error_on_exist { Err(code(EEXIST).into()) } else { Ok(()) };
+                    }
+                    Some(_) => to.dir.unlink(to.name)?,
+                    None => {}
+                }
+                if kind == Kind::Symlink {
+                    check_granted(&request.permit, &from.real)?;
+                    let target = from.dir.readlink(from.name)?;
+                    return self.copy_link(request, &target, (to.dir, to.name), &to.real);
+                }
+                if guard!(FsFolderReads) {
+                    request.permit.reads_content(&from.real);
+                }
+                copy(from.dir, (from.name, &from.real), to.dir, to.name, true, request)?;
+                record_copy(request, to);
+                Ok(())
             }
-            Ok(())
+            _ => Err(code(EINVAL).into()),
         }
-        kind @ (Kind::File | Kind::Symlink) => {
-            match existing {
-                Some(Kind::Dir) => return Err(code(EISDIR).into()),
-                Some(_) if !options.force => {
-                    return if options.error_on_exist { Err(code(EEXIST).into()) } else { Ok(()) };
-                }
-                Some(_) => to.dir.unlink(to.name)?,
-                None => {}
-            }
-            if kind == Kind::Symlink {
-                check_granted(&request.permit, &from.real)?;
-                let target = from.dir.readlink(from.name)?;
-                let folder = to.real.parent().unwrap_or(&to.real);
-                for names in targets(folder, &target) {
-                    check_access(request, Access::Read, &names)?;
-                }
-                check_protected_below(request, &to.real)?;
-                return Ok(to.dir.symlink(&target, to.name)?);
-            }
-            if guard!(FsFolderReads) {
-                request.permit.reads_content(&from.real);
-            }
-            copy(from.dir, (from.name, &from.real), to.dir, to.name, true, request)?;
-            record_copy(request, to);
-            Ok(())
-        }
-        _ => Err(code(EINVAL).into()),
     }
 }

@@ -99,6 +99,13 @@ impl FsState {
         Err(FsError::Io(code(ELOOP)))
     }
 
+    /// Returns whether an open folder is at `path`, without links on the way.
+    pub(super) fn is_at(&self, permit: &Permit, open: &dyn Dir, path: &Path) -> io::Result<bool> {
+        let WalkStep::Arrived(reached) = self.step(permit, path, FinalLink::Keep)? else { return Ok(false) };
+        let (open, found) = (open.stat()?, reached.as_dir()?.stat()?);
+        Ok((open.dev, open.ino) == (found.dev, found.ino))
+    }
+
     fn step(&self, permit: &Permit, path: &Path, last: FinalLink) -> io::Result<WalkStep> {
         let (root_path, root) = self.root_for(permit, path)?;
         let rest = path.strip_prefix(&root_path).unwrap_or(path);

@@ -263,9 +263,13 @@ super::guards! {
     FsHandles = "fs.handles",
     /// Limits file watchers to one system instance for each extension.
     FsInstances = "fs.instances",
+    /// Refuses a link whose target goes up again after a name.
+    FsLinkSteps = "fs.link-steps",
+    /// Refuses a link to a folder that contains protected files.
+    FsLinkedAbove = "fs.linked-above",
     /// Stays on the file system that the gate decided about.
     FsMounts = "fs.mounts",
-    /// Refuses to move a link that leads to a protected file.
+    /// Refuses to move a link, or a folder with one, to where it leads to a protected or unreadable file.
     FsMovedLinks = "fs.moved-links",
     /// Refuses pipes, sockets and devices.
     FsSpecial = "fs.special",
