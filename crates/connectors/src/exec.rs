@@ -236,7 +236,7 @@ impl ResolvedCall {
             Err(error) => return Ok(Self { command, start: Err(error) }),
         };
         check_folder(request, &cwd)?;
-        // What is checked from here on is what the program finds.
+        // The program finds everything as it is checked from here on.
         let held = match HeldFolder::new(&folder, &cwd) {
             Ok(held) => held,
             Err(error) => return Ok(Self { command, start: Err(error) }),

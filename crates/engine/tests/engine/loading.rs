@@ -71,7 +71,7 @@ fn only_imported_modules_are_loaded() {
     assert_eq!(Guest::of(verified(modules), "main.js", Limits::default()).ask("run", &[]), 1);
 }
 
-/// What is loaded was authenticated, so the engine's checksum would only cost time.
+/// Loaded bytecode is authenticated, so the engine's checksum would only cost time.
 #[test]
 fn the_checksum_of_bytecode_is_not_compared() {
     let source = "export const run = () => 'before';";
