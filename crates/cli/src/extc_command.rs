@@ -178,16 +178,12 @@ fn install_log(json: Option<&Path>) -> Result<(), UserError> {
 
 /// Returns the same access to this user's files as in pi, so that a manual build does not embed a key in an artifact either.
 fn access() -> io::Result<FileAccess> {
-    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let canonical = |path: PathBuf| path.canonicalize().unwrap_or(path);
-    let project = std::env::current_dir()?.canonicalize()?;
-    let home = folder("HOME").filter(|home| home.is_absolute()).unwrap_or_else(|| PathBuf::from("/"));
-    let agent_dir = match folder("PI_CODING_AGENT_DIR") {
-        Some(dir) => dir.strip_prefix("~").map_or_else(|_| project.join(&dir), |rest| home.join(rest)),
-        None => home.join(".pi/agent"),
+    // Without a home, there are no files of this user's pi.
+    let places = match Environment::capture() {
+        Ok(environment) => environment.places(),
+        Err(_) => Places::new(std::env::current_dir()?.canonicalize()?, "/", "/.pi/agent", std::env::temp_dir()),
     };
-    let temp = canonical(std::env::temp_dir());
-    Ok(FileAccess::new(Places::new(project, canonical(home), canonical(agent_dir), temp)))
+    Ok(FileAccess::new(places))
 }
 
 fn cache(off: bool, remarks: &mut Vec<Diagnostic>) -> Option<Cache> {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -322,7 +323,17 @@ fn files_with_keys_are_not_compiled_in() {
         Lab::with(&[("index.ts", "import keys from '../home/.pi/agent/auth.json';\nexport default () => keys;\n")]);
     fs::create_dir_all(lab.path("home/.pi/agent")).expect("made");
     fs::write(lab.path("home/.pi/agent/auth.json"), r#"{"key": "secret-key"}"#).expect("written");
-    for arguments in [&["build", "package/index.ts", "-o", "out"][..], &["check", "package/index.ts"]] {
+    // Programs that manage settings keep the file elsewhere, and a link to it here.
+    fs::write(lab.path("package/models.json"), r#"{"key": "secret-key"}"#).expect("written");
+    fs::write(lab.path("package/linked.ts"), "import keys from './models.json';\nexport default () => keys;\n")
+        .expect("written");
+    symlink(lab.path("package/models.json"), lab.path("home/.pi/agent/models.json")).expect("a link");
+    for arguments in [
+        &["build", "package/index.ts", "-o", "out"][..],
+        &["check", "package/index.ts"],
+        &["build", "package/linked.ts", "-o", "out"],
+        &["check", "package/linked.ts"],
+    ] {
         let finished = lab.extc(arguments).code(1);
         assert!(finished.err.contains("BD_ESCAPE") && finished.err.contains("protected"), "{}", finished.err);
         assert!(!finished.err.contains("secret-key") && !lab.path("out").exists());
