@@ -12,7 +12,7 @@ export default (pi: any) =>
       const ended = new Promise<void>((done, failed) => agent.on("close", done).on("error", failed));
       // The agent reads its standard input before its files.
       agent.on("spawn", () => {
-        renameSync("link", "notes.txt");
+        renameSync("other.txt", "notes.txt");
         agent.stdin.end("now");
       });
       await ended;
