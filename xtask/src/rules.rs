@@ -42,7 +42,7 @@ pub const LAYERS: &[&[&str]] = &[
         "pijs-tick",
         "pijs-webassembly",
     ],
-    &["pijs-engine", "pijs-hostcall", "pijs-wasm"],
+    &["pijs-engine", "pijs-git-bounds", "pijs-hostcall", "pijs-wasm"],
     &["pijs-connectors", "pijs-mcp", "pijs-packages", "pijs-realm", "pijs-rules"],
     &["pijs-extc", "pijs-llm", "pijs-resources", "pijs-tape"],
     &["pijs-dialect-rummy", "pijs-host", "pijs-inputs", "pijs-inspector", "pijs-session-store", "pijs-tools"],

@@ -188,6 +188,7 @@ impl ExecConnector {
         let start = StartOptions {
             program,
             view,
+            bounds: None,
             name: "bash".to_owned(),
             args,
             env: environment::visible(options),
@@ -252,16 +253,21 @@ impl ResolvedCall {
                 environment::leave_out_written(request, &command, &args, &mut env);
                 environment::name_starter(request, &command, &args, &mut env);
                 let call = git::Call { program: &program, request, params, cwd: &cwd, folder: &folder, options };
-                git::restrict(&call, &mut env)?;
+                let bounds = git::restrict(&call, &mut env)?;
                 if let Some(files) = view::check_arguments(&request.permit, &command, &args, &cwd)? {
                     environment::name_files(&files, &mut env);
                 }
                 reads::note(&request.permit, &command, &args, input, &cwd);
                 let words: Vec<&str> = args.iter().map(String::as_str).collect();
-                let view = view::of(&request.permit, &command, &words, &program, options);
+                let mut view = view::of(&request.permit, &command, &words, &program, options);
+                let bounds = bounds.map(|(bounds, keys)| {
+                    git::close_keys(request.permit.places(), keys, &mut view);
+                    bounds
+                });
                 Ok(StartOptions {
                     program,
                     view,
+                    bounds,
                     name,
                     args,
                     env,

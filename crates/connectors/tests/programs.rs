@@ -451,10 +451,10 @@ mod linux {
     fn the_listing_runs_of_git_are_restricted_like_programs() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = git_of_this_test();
-        let (git, log) = (folder.join("git"), folder.join("log"));
+        let git = folder.join("git");
         std::fs::create_dir_all(&folder).unwrap();
         let script = "#!/bin/sh\nW=$(grep NoNewPrivs /proc/self/status | tr -d '[:space:]')\n\
-             echo \"$1 $W fetches=${GIT_NO_LAZY_FETCH-yes} protocol=${GIT_ALLOW_PROTOCOL-any}\" >> ${0%/*}/log\n";
+             echo \"$1 $W fetches=${GIT_NO_LAZY_FETCH-yes} protocol=${GIT_ALLOW_PROTOCOL-any}\" >> log\n";
         std::fs::write(&git, script).unwrap();
         std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).unwrap();
         let commands = Scope { commands: Some(vec!["git".into()]), ..Scope::default() };
@@ -466,8 +466,10 @@ mod linux {
             },
             ..Setup::new(&[Grant::scoped("g", "exec", commands)])
         };
-        let said = ok(setup.build().sync("exec", "exec", json!({"command": "git", "args": ["status"]})));
+        let world = setup.build();
+        let said = ok(world.sync("exec", "exec", json!({"command": "git", "args": ["status"]})));
         assert_eq!(said["code"], 0, "{said}");
+        let log = world.app().join("log");
         let runs = [
             "rev-parse NoNewPrivs:1 fetches=1 protocol=none",
             "config NoNewPrivs:1 fetches=1 protocol=none",

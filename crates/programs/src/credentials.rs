@@ -129,7 +129,7 @@ fn of_git(args: &[&str]) -> CredentialUse {
 }
 
 /// Returns the command among the arguments of git.
-fn command_of_git<'a>(args: &[&'a str]) -> Option<&'a str> {
+pub fn command_of_git<'a>(args: &[&'a str]) -> Option<&'a str> {
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
         if GIT_OPTIONS_WITH_VALUE.contains(arg) {

@@ -23,7 +23,7 @@ mod plain_uses;
 mod shell_words;
 pub mod variables;
 
-pub use credentials::{CredentialUse, GIT_OPTIONS_WITH_VALUE, changes_settings, credential_use};
+pub use credentials::{CredentialUse, GIT_OPTIONS_WITH_VALUE, changes_settings, command_of_git, credential_use};
 pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_line};
 pub use named_uses::{names_relative_file, stays_as_named};
 

@@ -7,6 +7,7 @@
 use super::program::Program;
 use super::{ExecOptions, signals};
 use crate::held_folders::HeldFolder;
+use pijs_git_bounds::FileBounds;
 use pijs_hostcall::places::ProgramView;
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
@@ -37,6 +38,8 @@ pub(super) struct StartOptions {
     pub(super) is_own: bool,
     /// Files that the program cannot access, if the kernel has Landlock and there is a supervisor.
     pub(super) view: ProgramView,
+    /// Files that it can access, under the same conditions; `None` for all others than those.
+    pub(super) bounds: Option<FileBounds>,
 }
 
 /// A running program.
@@ -247,6 +250,7 @@ mod supervised {
             writable: options.writable.clone(),
             closed: start.view.closed,
             unwritten: start.view.unwritten,
+            bounds: start.bounds,
             restrictions: ProgramRestrictions {
                 no_new_privileges: !start.is_own && guard!(ExecNoNewPrivileges),
                 session: guard!(ExecSession),

@@ -18,14 +18,16 @@ use super::ExecOptions;
 use super::program::{self, Program};
 use super::{shims, view};
 use links::LinkSearch;
-use pijs_hostcall::places::Protection;
+use pijs_git_bounds::{FileBounds, GitKeys, GitSetting, GitUse, SessionFolders, git_keys, only_repository_signs};
+use pijs_hostcall::places::{Places, ProgramView, Protection};
 use pijs_hostcall::{Reason, Request};
-use pijs_programs::{git_settings, name_of};
+use pijs_programs::{git_settings, is_plain, name_of};
 use pijs_protocol::call::ProgramParams;
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use survey::{Entry, Survey, global_options};
 
@@ -157,7 +159,12 @@ impl Call<'_> {
 /// In every use, git accepts a folder as a repository only if it is called `.git` or is named explicitly: any other folder with
 /// the layout of a repository would have a configuration as well, and any process with write access can create one. A plain `git
 /// push` cannot reach a repository on this machine, because git would run the hooks of the target.
-pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> Result<(), HostcallError> {
+///
+/// Returns what git may open and which keys it uses, if the use is plain.
+pub(super) fn restrict(
+    call: &Call<'_>,
+    env: &mut BTreeMap<String, String>,
+) -> Result<Option<(FileBounds, GitKeys)>, HostcallError> {
     let Call { request, params: ProgramParams { command, args, .. }, .. } = call;
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let is_every_use = request.permit.covers_every_use(command, &words) || !guard!(ExecGitSettings);
@@ -171,7 +178,7 @@ pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> R
         settings.add("safe.bareRepository", "explicit");
     }
     if !is_git && (is_every_use || !call.is_called(git_settings::runs_git)) {
-        return Ok(());
+        return Ok(None);
     }
     if !is_every_use {
         settings.add_fixed();
@@ -181,7 +188,7 @@ pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> R
     if is_pushing {
         settings.add("protocol.file.allow", "never");
     }
-    let Some(git) = call.git(is_git).filter(|_| !is_every_use) else { return Ok(()) };
+    let Some(git) = call.git(is_git).filter(|_| !is_every_use) else { return Ok(None) };
     // The arguments of another program are not git's.
     let words = if is_git { words } else { Vec::new() };
     if !is_git {
@@ -197,19 +204,69 @@ pub(super) fn restrict(call: &Call<'_>, env: &mut BTreeMap<String, String>) -> R
         env: settings.0.clone(),
         command: name_of(command),
     };
-    if guard!(ExecGitLinks) {
-        check_links(call, &survey)?;
-    }
+    let folders = survey.folders()?;
+    let links = check_links(call, &survey, &folders)?;
     let listed = list_settings(&survey, &words)?;
-    override_settings(&mut settings, &survey, &listed, is_pushing)
+    override_settings(&mut settings, &survey, &listed, is_pushing)?;
+    // The user agreed to a command that runs other programs.
+    let is_agreed_to = !is_plain("git", &words, 0) && request.permit.means_program(command, &words);
+    if !is_git || is_agreed_to || !guard!(ExecGitBounds) {
+        return Ok(None);
+    }
+    let listed: Vec<GitSetting<'_>> = listed.iter().map(Entry::setting).collect();
+    if only_repository_signs(&words, &listed) && guard!(ExecGitKeys) {
+        return Err(survey.refusal("git with a signature that only the repository configures"));
+    }
+    let keys = if guard!(ExecGitKeys) { git_keys(&words, &listed) } else { GitKeys::All };
+    let places = request.permit.places();
+    let session = SessionFolders {
+        home: &places.home,
+        project: &places.project,
+        temp: &places.temp,
+        package: request.permit.package_root(),
+        credentials: places.credentials().collect(),
+    };
+    let used = GitUse {
+        git: [&survey.git.file, &survey.git.found],
+        words: &words,
+        globals: &survey.globals,
+        cwd: call.cwd,
+        env: &survey.env,
+        users_env: &call.options.env,
+        settings: &listed,
+        folders: &folders,
+        links: &links,
+        keys,
+    };
+    Ok(Some((FileBounds::of(&used, &session), keys)))
 }
 
-/// Refuses a repository with a link to a file that programs cannot read.
-fn check_links(call: &Call<'_>, survey: &Survey<'_>) -> Result<(), HostcallError> {
+/// Closes the keys and credentials that git does not use.
+pub(super) fn close_keys(places: &Places, keys: GitKeys, view: &mut ProgramView) {
+    let used = match keys {
+        GitKeys::All => return,
+        GitKeys::None => None,
+        GitKeys::OfGpg => places.home.join(".gnupg").canonicalize().ok(),
+        // The bounds contain the key itself.
+        GitKeys::OfSshSignature => places.home.join(".ssh").canonicalize().ok(),
+    };
+    let is_used =
+        |path: &PathBuf| used.as_ref().is_some_and(|used| path.canonicalize().is_ok_and(|real| real.starts_with(used)));
+    view.closed.extend(places.credentials().filter(|path| !is_used(path)));
+}
+
+/// Refuses a repository with a link to a file that programs cannot read. Returns the name and target of each link.
+fn check_links(
+    call: &Call<'_>,
+    survey: &Survey<'_>,
+    folders: &[PathBuf],
+) -> Result<Vec<(OsString, PathBuf)>, HostcallError> {
     let permit = &call.request.permit;
-    let is_closed = |path: &Path| permit.places().protection(path, permit.package_root()) == Protection::All;
-    match links::search(survey.folders()?, is_closed) {
-        LinkSearch::Nothing => Ok(()),
+    let is_closed = |path: &Path| {
+        guard!(ExecGitLinks) && permit.places().protection(path, permit.package_root()) == Protection::All
+    };
+    match links::search(folders, is_closed) {
+        LinkSearch::Open(links) => Ok(links),
         LinkSearch::Found(link) => {
             let name = link.file_name().unwrap_or_default().to_string_lossy();
             Err(survey.refusal(&format!("git in a repository whose file {} is a link to a key", name.escape_debug())))
@@ -371,7 +428,8 @@ mod tests {
 
     fn overrides(key: &str, value: &str, users: Option<&str>) -> Vec<(String, String)> {
         let mut env = BTreeMap::new();
-        let entry = Entry { is_users: false, is_text: true, key: key.to_owned(), value: value.to_owned() };
+        let (value, file) = (value.to_owned(), String::new());
+        let entry = Entry { is_users: false, is_text: true, key: key.to_owned(), value, file };
         assert!(override_setting(&mut Settings(&mut env), &entry, users), "{key}");
         let count = env.get("GIT_CONFIG_COUNT").map_or(0, |count| count.parse().expect("a number"));
         let get = |what: &str, at: u32| env[&format!("GIT_CONFIG_{what}_{at}")].clone();
@@ -431,7 +489,8 @@ mod tests {
     #[test]
     fn settings_that_cannot_be_overridden_are_refused() {
         let is_taken = |key: &str, value: &str, users: Option<&str>| {
-            let entry = Entry { is_users: false, is_text: true, key: key.to_owned(), value: value.to_owned() };
+            let (key, value, file) = (key.to_owned(), value.to_owned(), String::new());
+            let entry = Entry { is_users: false, is_text: true, key, value, file };
             override_setting(&mut Settings(&mut BTreeMap::new()), &entry, users)
         };
         for key in ["pull.twohead", "pull.octopus", "core.nobodyknows", "rebase.frotz"] {
@@ -461,7 +520,8 @@ mod tests {
     #[test]
     fn every_setting_that_is_a_command_is_overridden_or_refused() {
         for key in COMMANDS.split_whitespace() {
-            let entry = Entry { is_users: false, is_text: true, key: key.to_owned(), value: "evil".to_owned() };
+            let (value, file) = ("evil".to_owned(), String::new());
+            let entry = Entry { is_users: false, is_text: true, key: key.to_owned(), value, file };
             let mut env = BTreeMap::new();
             let is_refused = !override_setting(&mut Settings(&mut env), &entry, None);
             let is_set_for_every_call = is_fixed(key) || is_credential_helper(key) || key == "core.gitproxy";

@@ -103,6 +103,7 @@ impl OwnShell {
             joins_streams: true,
             is_own: true,
             view,
+            bounds: None,
         };
         let inner = Arc::clone(&self.0);
         let child = run_blocking(move || start(what, &inner.options)).await??;

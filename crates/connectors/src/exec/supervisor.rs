@@ -25,6 +25,7 @@ pub(super) use linux::{receive_message, send_request};
 #[cfg(target_os = "linux")]
 pub(super) use tree::{signal_descendant, sweep};
 
+use pijs_git_bounds::FileBounds;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -69,6 +70,8 @@ pub(super) struct SupervisorRequest {
     pub(super) closed: Vec<PathBuf>,
     /// Files and folders that the program cannot write.
     pub(super) unwritten: Vec<PathBuf>,
+    /// The only files and folders that the program can read and write; `None` without such a limit.
+    pub(super) bounds: Option<FileBounds>,
     pub(super) restrictions: ProgramRestrictions,
 }
 

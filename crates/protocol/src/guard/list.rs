@@ -167,12 +167,16 @@ super::guards! {
     ExecFolderAbove = "exec.folder-above",
     /// Counts each file of a folder that a program reads.
     ExecFolderReads = "exec.folder-reads",
+    /// Lets a plain use of git open only the files that it needs, whatever is exchanged while it runs.
+    ExecGitBounds = "exec.git-bounds",
     /// Overrides repository settings that are not known to be harmless.
     ExecGitHarmless = "exec.git-harmless",
     /// Refuses repository settings that include other files while git changes files.
     ExecGitIncludes = "exec.git-includes",
     /// Refuses a repository whose index names files outside of it.
     ExecGitIndexNames = "exec.git-index-names",
+    /// Closes the keys in the home to a plain use of git that neither connects nor signs or checks a signature.
+    ExecGitKeys = "exec.git-keys",
     /// Refuses a repository whose own files are links to keys or credentials.
     ExecGitLinks = "exec.git-links",
     /// Refuses nested repositories while git changes files.

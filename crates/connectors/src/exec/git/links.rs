@@ -4,6 +4,7 @@
 //! folder or an archive may have a link in place of such a file.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of entries of a repository's own folder that are read.
@@ -14,8 +15,8 @@ const SKIPPED: &[&str] = &["hooks", "lfs", "logs", "modules", "objects", "refs"]
 
 /// Result of a search.
 pub(super) enum LinkSearch {
-    /// No link leads to a closed file.
-    Nothing,
+    /// No link leads to a closed file; contains the name and target of each.
+    Open(Vec<(OsString, PathBuf)>),
     /// A link does.
     Found(PathBuf),
     /// The repository has more entries than are read.
@@ -23,11 +24,10 @@ pub(super) enum LinkSearch {
 }
 
 /// Searches the folders of a repository, and the folders that links in them lead to.
-pub(super) fn search(repository: Vec<PathBuf>, is_closed: impl Fn(&Path) -> bool) -> LinkSearch {
-    let mut open = repository;
-    open.extend(open.clone().iter().map(|folder| folder.join("objects/info")));
-    let mut linked = BTreeSet::new();
-    let mut entries = 0;
+pub(super) fn search(repository: &[PathBuf], is_closed: impl Fn(&Path) -> bool) -> LinkSearch {
+    let mut open = repository.to_vec();
+    open.extend(repository.iter().map(|folder| folder.join("objects/info")));
+    let (mut linked, mut links, mut entries) = (BTreeSet::new(), Vec::new(), 0);
     while let Some(folder) = open.pop() {
         for entry in folder.read_dir().into_iter().flatten().flatten() {
             entries += 1;
@@ -40,6 +40,7 @@ pub(super) fn search(repository: Vec<PathBuf>, is_closed: impl Fn(&Path) -> bool
             if target.as_deref().is_some_and(&is_closed) {
                 return LinkSearch::Found(path);
             }
+            links.extend(target.clone().map(|target| (entry.file_name(), target)));
             if SKIPPED.iter().any(|name| entry.file_name() == *name) {
                 continue;
             }
@@ -50,5 +51,5 @@ pub(super) fn search(repository: Vec<PathBuf>, is_closed: impl Fn(&Path) -> bool
             }
         }
     }
-    LinkSearch::Nothing
+    LinkSearch::Open(links)
 }

@@ -8,6 +8,7 @@ use super::super::ExecOptions;
 use super::super::child::{Child, ProgramExit, StartOptions, start};
 use super::super::program::Program;
 use super::Settings;
+use pijs_git_bounds::{GitSetting, changed_folder, git_folder};
 use pijs_hostcall::Reason;
 use pijs_hostcall::places::ProgramView;
 use pijs_programs::GIT_OPTIONS_WITH_VALUE;
@@ -34,9 +35,6 @@ const MAX_FOLDERS: usize = 200_000;
 
 /// Maximum number of bytes of one line of errors.
 const LONGEST_LINE: u64 = 64 << 10;
-
-/// Maximum number of bytes of a `.git` file; git does not read more.
-const MAX_OF_GIT_FILE: u64 = 1 << 20;
 
 /// Git's exit code for an unknown option.
 const UNKNOWN_OPTION: i32 = 129;
@@ -118,6 +116,14 @@ pub(super) struct Entry {
     /// Section and variable in lower case.
     pub(super) key: String,
     pub(super) value: String,
+    /// The file that contains it, as git reports it; empty if it is in no file.
+    pub(super) file: String,
+}
+
+impl Entry {
+    pub(super) fn setting(&self) -> GitSetting<'_> {
+        GitSetting { is_users: self.is_users, key: &self.key, value: &self.value, file: &self.file }
+    }
 }
 
 /// A folder in which git is run.
@@ -217,7 +223,8 @@ impl Survey<'_> {
 
     fn settings_at(&self, repository: &Repository<'_>) -> Result<Vec<Entry>, HostcallError> {
         // If listing fails, the call itself fails as well and reports the reason: no repository, or a broken file.
-        let entries = parse(&self.run(repository, &["config", "--list", "-z", "--show-scope"], |_| true)?.text);
+        let entries =
+            parse(&self.run(repository, &["config", "--list", "-z", "--show-scope", "--show-origin"], |_| true)?.text);
         for entry in entries.iter().filter(|entry| !entry.is_users && entry.key == "core.worktree") {
             if !self.works_here(repository, &entry.value)? && guard!(ExecGitWorkTree) {
                 return Err(Reason::Scope
@@ -335,6 +342,7 @@ impl Survey<'_> {
             joins_streams: false,
             is_own: false,
             view: self.view.clone(),
+            bounds: None,
         };
         // Dropping the tree stops the program.
         let Child { stdout, stderr, ended, tree, .. } = start(start_git, self.options).map_err(failed)?;
@@ -369,35 +377,6 @@ impl Survey<'_> {
                 .with("hint", format!("git 2.31 or newer is needed; exec:{} * permits every use of it", self.command))),
         }
     }
-}
-
-/// Returns the git folder of the repository at `top`, following a `.git` file.
-pub(super) fn git_folder(top: &Path) -> PathBuf {
-    let git = top.join(".git");
-    let is_file = git.metadata().is_ok_and(|found| found.is_file());
-    let mut text = Vec::new();
-    let mut read = || File::open(&git)?.take(MAX_OF_GIT_FILE).read_to_end(&mut text);
-    let is_read = is_file && io::Result::is_ok(&read());
-    let named = text.strip_prefix(b"gitdir: ").filter(|_| is_read);
-    named.map_or_else(|| git.clone(), |path| top.join(OsStr::from_bytes(without_line_ends(path))))
-}
-
-fn without_line_ends(text: &[u8]) -> &[u8] {
-    let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
-    &text[..end]
-}
-
-/// Returns the folder that git changes to (`-C`) before it looks for a repository.
-pub(super) fn changed_folder(cwd: &Path, globals: &[&str]) -> PathBuf {
-    let mut folder = cwd.to_owned();
-    let mut options = globals.iter();
-    while let Some(option) = options.next() {
-        let value = GIT_OPTIONS_WITH_VALUE.contains(option).then(|| options.next()).flatten();
-        if let ("-C", Some(path)) = (*option, value) {
-            folder.push(path);
-        }
-    }
-    folder
 }
 
 /// Reads records up to a little more than [`MAX_BYTES`], so that the caller can detect too many.
@@ -455,11 +434,11 @@ pub(super) fn global_options<'a>(args: &[&'a str]) -> Vec<&'a str> {
     options
 }
 
-/// Parses `SCOPE NUL KEY LF VALUE NUL` records; a key without a value has no line feed.
+/// Parses `SCOPE NUL ORIGIN NUL KEY LF VALUE NUL` records; a key without a value has no line feed.
 fn parse(text: &[u8]) -> Vec<Entry> {
     let mut parts = text.split(|byte| *byte == 0);
     let mut entries = Vec::new();
-    while let (Some(scope), Some(setting)) = (parts.next(), parts.next()) {
+    while let (Some(scope), Some(origin), Some(setting)) = (parts.next(), parts.next(), parts.next()) {
         let end = setting.iter().position(|byte| *byte == b'\n');
         let (key, value) = end.map_or((setting, &b"true"[..]), |at| (&setting[..at], &setting[at + 1..]));
         // Settings from the environment were set by the call.
@@ -469,6 +448,7 @@ fn parse(text: &[u8]) -> Vec<Entry> {
                 is_text: std::str::from_utf8(key).is_ok(),
                 key: String::from_utf8_lossy(key).into_owned(),
                 value: String::from_utf8_lossy(value).into_owned(),
+                file: String::from_utf8_lossy(origin.strip_prefix(b"file:").unwrap_or_default()).into_owned(),
             });
         }
     }
@@ -481,16 +461,19 @@ mod tests {
 
     #[test]
     fn a_list_says_where_a_setting_comes_from() {
-        let entries = parse(b"global\0user.name\nA\0local\0core.bare\0local\0a.b\nx\ny\0command\0c.d\n1\0");
+        let text = b"global\0file:/g\0user.name\nA\0local\0file:.git/config\0core.bare\0local\0blob:x\0a.b\nx\ny\0\
+                     command\0command line:\0c.d\n1\0";
+        let entries = parse(text);
         let known: Vec<_> = entries.iter().map(|e| (e.is_users, e.key.as_str(), e.value.as_str())).collect();
         assert_eq!(known, [(true, "user.name", "A"), (false, "core.bare", "true"), (false, "a.b", "x\ny")]);
+        assert_eq!(entries.iter().map(|entry| &*entry.file).collect::<Vec<_>>(), ["/g", ".git/config", ""]);
         assert_eq!(global_options(&["-C", "sub", "--no-pager", "log", "-n", "1"]), ["-C", "sub", "--no-pager"]);
         assert_eq!(global_options(&["--version"]), [""; 0]);
     }
 
     #[test]
     fn a_key_that_is_no_text_is_known_as_such() {
-        let entries = parse(b"local\0filter.\xff.clean\nx\0local\0filter.f.clean\n\xff\0");
+        let entries = parse(b"local\0\0filter.\xff.clean\nx\0local\0\0filter.f.clean\n\xff\0");
         assert_eq!(entries.iter().map(|entry| entry.is_text).collect::<Vec<_>>(), [false, true]);
     }
 
@@ -511,15 +494,5 @@ mod tests {
         let long = [b"warning: ", &vec![b'x'; 200_000][..], b"\nerror: Could not read\nhint: y\n"].concat();
         assert!(has_errors(&long[..]) && has_errors(&b"fatal: x"[..]));
         assert!(!has_errors(&b"warning: error: x\n"[..]));
-    }
-
-    #[test]
-    fn a_file_names_the_folder_of_the_settings() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let top = folder.path();
-        assert_eq!(git_folder(top), top.join(".git"));
-        std::fs::write(top.join(".git"), b"gitdir: ../x \xff\n\r\n").expect("written");
-        assert_eq!(git_folder(top), top.join(OsStr::from_bytes(b"../x \xff")));
-        assert_eq!(changed_folder(top, &["-c", "-C", "-C", "a", "--bare", "-C", "b"]), top.join("a/b"));
     }
 }

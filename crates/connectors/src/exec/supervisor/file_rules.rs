@@ -2,15 +2,16 @@
 //!
 //! Landlock has permissions but no exceptions, and a permission for a folder covers everything below it. So everything is
 //! permitted except the folders that contain a closed file, whose other entries are permitted one by one. Nothing new can be
-//! created directly in such a folder. File names stay visible.
+//! created directly in such a folder. File names stay visible. A program with [`FileBounds`] can open only what these contain.
 
 use landlock::{
     ABI, AccessFs, BitFlags, PathBeneath, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _,
     RulesetError,
 };
 use pijs_durable::Owner;
+use pijs_git_bounds::FileBounds;
 use pijs_hostcall::places::is_aside;
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -27,6 +28,24 @@ pub(super) fn restrict(closed: &[PathBuf], unwritten: &[PathBuf]) -> io::Result<
     let rules = Ruleset::default().handle_access(all).and_then(Ruleset::create).map_err(refused)?;
     let root = openat(CWD, c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let rules = FileRules { closed, unwritten }.permit_inside(rules, &root, Path::new("/"), all).map_err(refused)?;
+    rules.restrict_self().map_err(refused)?;
+    Ok(())
+}
+
+/// Restricts the calling thread to these files. Has no effect on a kernel without Landlock.
+pub(super) fn bound(bounds: &FileBounds) -> io::Result<()> {
+    let refused = |error: RulesetError| io::Error::new(io::ErrorKind::PermissionDenied, error);
+    let (reads, changes) = (BitFlags::from(AccessFs::ReadFile), AccessFs::from_write(ABI::V5));
+    let mut rules = Ruleset::default().handle_access(reads | changes).and_then(Ruleset::create).map_err(refused)?;
+    let read = bounds.read.iter().map(|path| (path, reads));
+    for (path, access) in read.chain(bounds.written.iter().map(|path| (path, changes))) {
+        // A name that an extension exchanged for a link since the path was resolved does not open.
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let Ok(file) = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) else { continue };
+        let is_folder = fstat(&file).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_dir());
+        let access = if is_folder { access } else { access & AccessFs::from_file(ABI::V5) };
+        rules = rules.add_rule(PathBeneath::new(file, access)).map_err(refused)?;
+    }
     rules.restrict_self().map_err(refused)?;
     Ok(())
 }

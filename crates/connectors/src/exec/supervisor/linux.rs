@@ -178,22 +178,23 @@ fn start(request: SupervisorRequest, files: Vec<OwnedFd>) -> io::Result<Pid> {
         .stdout(stdout)
         .stderr(stderr)
         .process_group(0);
+    let SupervisorRequest { writable, closed, unwritten, bounds, program, identity, .. } = request;
     let mut spawn = move || -> io::Result<Pid> {
-        let found = std::fs::metadata(&request.program)?;
-        if (found.dev(), found.ino()) != request.identity {
+        let found = std::fs::metadata(&program)?;
+        if (found.dev(), found.ino()) != identity {
             // The file is not the one that the gate decided about.
             return Err(Errno::STALE.into());
         }
         let child = command.spawn()?;
         i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| Errno::SRCH.into())
     };
-    if request.writable.is_none() && request.closed.is_empty() && request.unwritten.is_empty() {
+    if writable.is_none() && bounds.is_none() && closed.is_empty() && unwritten.is_empty() {
         return spawn();
     }
-    let (writable, closed, unwritten) = (request.writable.clone(), request.closed.clone(), request.unwritten.clone());
     // Landlock applies to the calling thread and to processes it starts; the supervisor itself must remain able to kill.
     std::thread::spawn(move || {
         file_rules::restrict(&closed, &unwritten)?;
+        bounds.map_or(Ok(()), |bounds| file_rules::bound(&bounds))?;
         writable.map_or(Ok(()), |writable| confine(&writable))?;
         spawn()
     })
