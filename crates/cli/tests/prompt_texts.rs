@@ -94,23 +94,23 @@ fn a_started_agent_reads_only_files_that_were_checked() {
     let (file, session) = (file.display().to_string(), session.display().to_string());
     let attached = format!("@{file}");
     let model = world.script(&[&["hi"]]);
-    let identity = |path: &str| {
+    let identity = |kind: &str, path: &str| {
         use std::os::unix::fs::MetadataExt as _;
         let found = std::fs::metadata(path).expect("a file");
-        format!("{}:{}", found.dev(), found.ino())
+        format!("{kind}{}:{}", found.dev(), found.ino())
     };
-    let uses: [(&str, &[&str]); 3] = [
-        (&file, &[&attached, "x"]),
-        (&file, &["--append-system-prompt", &file, "x"]),
-        (&session, &["--session", &session, "x"]),
+    let uses: [(&str, &str, &[&str]); 3] = [
+        ("r", &file, &[&attached, "x"]),
+        ("r", &file, &["--append-system-prompt", &file, "x"]),
+        ("w", &session, &["--session", &session, "x"]),
     ];
-    for (named, args) in uses {
+    for (kind, named, args) in uses {
         let run = |checked: &str| {
             let mut command = world.command(&[&["-p", "--model", &model, "--no-extensions"], args].concat());
             command.env("PIJS_STARTED_WITH", checked).output().expect("it runs")
         };
-        assert!(run(&identity(named)).status.success(), "{args:?}");
-        let refused = run(&identity(world.path().to_str().expect("a path")));
+        assert!(run(&identity(kind, named)).status.success(), "{args:?}");
+        let refused = run(&identity(kind, world.path().to_str().expect("a path")));
         assert!(!refused.status.success(), "{args:?}");
         let told = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(told.contains("not the file that was checked"), "{told}");

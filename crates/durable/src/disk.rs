@@ -3,7 +3,7 @@
 use crate::fault;
 use crate::os::{OsVfs, path_of_handle};
 use crate::owner::Owner;
-use crate::vfs::{Kind, LinkInTheWay, Open, Vfs, VfsFile};
+use crate::vfs::{Kind, LinkInTheWay, Open, Stat, Vfs, VfsFile};
 use pijs_protocol::guard;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -434,8 +434,8 @@ pub fn open_real(path: &Path) -> io::Result<(std::fs::File, PathBuf)> {
     Ok((file.0, real))
 }
 
-/// Reads a regular file like [`read_regular`], if `judge` allows it. `judge` gets the resolved path of the file that is then
-/// read, even if names are exchanged concurrently.
+/// Reads a regular file like [`read_regular`], if `judge` allows it. `judge` gets the resolved path and the state of the file that
+/// is then read, even if names are exchanged concurrently.
 ///
 /// # Errors
 ///
@@ -443,11 +443,11 @@ pub fn open_real(path: &Path) -> io::Result<(std::fs::File, PathBuf)> {
 pub fn read_judged<E: From<io::Error>>(
     path: &Path,
     limit: u64,
-    judge: impl FnOnce(&Path) -> Result<(), E>,
+    judge: impl FnOnce(&Path, &Stat) -> Result<(), E>,
 ) -> Result<Vec<u8>, E> {
     let mut file = OsVfs.open_file(path, Open::Read)?;
-    judge(&file.real_path(path)?)?;
     let stat = file.stat()?;
+    judge(&file.real_path(path)?, &stat)?;
     if stat.kind != Kind::File && guard!(FilesRegular) {
         return Err(not_a_file(path, stat.kind).into());
     }

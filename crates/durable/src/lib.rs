@@ -3,6 +3,7 @@
 //! - [`Disk`] is the main interface. It replaces files atomically ([`Disk::replace`]: temporary file in the same folder, flush,
 //!   rename, flush of the folder), creates and checks private folders, reads within a limit, and removes files.
 //! - [`Disk::beneath`] returns a disk for folders with foreign content, which does not follow links below them.
+//! - [`CheckedFiles`] identifies files that were checked before another process opens them by name.
 //! - [`Appender`] writes whole lines to an append-only file: a line is complete or absent.
 //! - [`Lock`] is a file lock of the kernel: it is released when its process ends, and names its holder.
 //! - [`Vfs`] is the interface on which all of these are based; [`fault`] injects a fault at the n-th operation, and discards data
@@ -18,6 +19,8 @@
 mod append;
 #[cfg(unix)]
 mod beneath;
+#[cfg(unix)]
+mod checked_files;
 mod disk;
 mod entropy;
 pub mod fault;
@@ -29,6 +32,8 @@ mod private;
 mod vfs;
 
 pub use append::{Appender, Opened};
+#[cfg(unix)]
+pub use checked_files::{CheckedFiles, FileIdentity};
 pub use disk::{Disk, Replace, open_real, read_judged, read_regular, real_path, without_links, write_all};
 pub use entropy::entropy;
 pub use lock::{Lock, LockError};

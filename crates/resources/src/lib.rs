@@ -10,7 +10,7 @@ mod template;
 pub use template::PromptTemplate;
 
 use markdown::MarkdownDocument;
-use pijs_durable::read_judged;
+use pijs_durable::{CheckedFiles, FileIdentity, read_judged};
 use pijs_hostcall::Places;
 use pijs_packages::{DiscoverOptions, LeftOut, ResourceKind, ResourceOptions, resolve_resources, resource_files};
 use pijs_protocol::guard;
@@ -64,6 +64,12 @@ pub struct ResourceProblem {
     pub message: String,
 }
 
+impl ResourceProblem {
+    fn exchanged(path: &Path) -> Self {
+        Self { path: path.to_owned(), message: CheckedFiles::EXCHANGED.to_owned() }
+    }
+}
+
 /// Locations of resources.
 #[derive(Debug, Clone, Default)]
 pub struct ResourcePlaces {
@@ -81,6 +87,8 @@ pub struct ResourcePlaces {
     pub protected: Option<Places>,
     /// Folders, settings and packages to search; `None` searches nothing.
     pub found_by: Option<(DiscoverOptions, ResourceOptions)>,
+    /// Files that were checked when an extension started this `pi`: no others are read for options; `None` if the user started it.
+    pub checked: Option<CheckedFiles>,
     /// Recorded resources for a replay, which reads no files; `None` reads files.
     pub read: Option<Box<Resources>>,
 }
@@ -90,6 +98,24 @@ impl ResourcePlaces {
     pub fn themes(&self) -> Vec<PathBuf> {
         let found = self.found_by.as_ref().map(|(options, asked)| resolve_resources(options, asked));
         found.map(|found| found.themes.into_iter().map(|theme| theme.path).collect()).unwrap_or_default()
+    }
+
+    fn naming(&self, path: &Path, source_info: &Value) -> Naming<'_> {
+        naming_on_command_line((self.checked.as_ref(), self.protected.as_ref()), path, source_info)
+    }
+}
+
+/// Returns the author of a reference that is not an extension's own: of an option, if an extension started this `pi`, or the user.
+/// Installed packages, which an option may name as well, are not exchanged.
+fn naming_on_command_line<'a>(
+    (checked, protected): (Option<&'a CheckedFiles>, Option<&Places>),
+    path: &Path,
+    source_info: &Value,
+) -> Naming<'a> {
+    let is_installed = || protected.is_some_and(|places| places.is_installed(&without_dots(path)));
+    match checked.filter(|_| source_info["scope"] == "temporary" && !is_installed()) {
+        Some(checked) => Naming::Started(checked),
+        None => Naming::User,
     }
 }
 
@@ -116,6 +142,9 @@ pub struct Resources {
     withheld: Vec<ResourceProblem>,
     #[serde(skip)]
     protected: Option<Places>,
+    /// Files that were checked when an extension started this `pi`.
+    #[serde(skip)]
+    checked: Option<CheckedFiles>,
     /// Locations that extensions named.
     #[serde(skip)]
     named: NamedLocations,
@@ -140,13 +169,16 @@ enum Naming<'a> {
     User,
     /// An extension, with a predicate for the files that it may name.
     Extension(&'a dyn Fn(&Path) -> bool),
+    /// An extension, on the command line of the `pi` that it started, with the files that were checked before the start.
+    Started(&'a CheckedFiles),
 }
 
 impl Naming<'_> {
-    fn admits(self, real: &Path) -> bool {
+    fn admits(self, real: &Path, file: FileIdentity) -> bool {
         match self {
             Self::User => true,
             Self::Extension(admits) => admits(real) || !guard!(ResourcesNamed),
+            Self::Started(checked) => checked.covers(file, real) || !guard!(ResourcesChecked),
         }
     }
 }
@@ -178,16 +210,19 @@ impl Resources {
         if let Some(read) = &places.read {
             return (**read).clone();
         }
-        let mut found = Self { protected: places.protected.clone(), ..Self::default() };
+        let (protected, checked) = (places.protected.clone(), places.checked.clone());
+        let mut found = Self { protected, checked, ..Self::default() };
         if let Some((options, asked)) = &places.found_by {
             let files = resolve_resources(options, asked);
             for skill in files.skills {
                 let info = skill.from.info(&skill.path);
-                found.add_skill(&skill.path, info, Naming::User);
+                let naming = places.naming(&skill.path, &info);
+                found.add_skill(&skill.path, info, naming);
             }
             for prompt in files.prompts {
                 let info = prompt.from.info(&prompt.path);
-                found.add_prompt(&prompt.path, info, Naming::User);
+                let naming = places.naming(&prompt.path, &info);
+                found.add_prompt(&prompt.path, info, naming);
             }
             found.themes = files.themes.into_iter().map(|theme| theme.path).collect();
             found.withheld.extend(links_out(&files.left_out));
@@ -224,7 +259,10 @@ impl Resources {
                 None
             }
             ResourceReadError::Refused(real) => {
-                self.refused.insert(real);
+                match naming {
+                    Naming::Started(_) => self.withheld.push(ResourceProblem::exchanged(path)),
+                    Naming::User | Naming::Extension(_) => drop(self.refused.insert(real)),
+                }
                 None
             }
             ResourceReadError::Failed(message) => Some(message),
@@ -260,7 +298,7 @@ impl Resources {
             self.add_prompt(&prompt, info(&prompt), naming);
         }
         for theme in themes {
-            match fs::canonicalize(&theme).map(|real| (naming.admits(&real), real)) {
+            match fs::canonicalize(&theme).map(|real| (admits(&real) || !guard!(ResourcesNamed), real)) {
                 Ok((false, real)) => drop(self.refused.insert(real)),
                 _ => self.themes.push(theme),
             }
@@ -356,11 +394,20 @@ impl Resources {
                 let is_of_extension =
                     skill.source_info["source"].as_str().is_some_and(|from| from.starts_with(OF_EXTENSION));
                 let as_before = |real: &Path| self.skill_files.contains(real);
-                let naming = if is_of_extension { Naming::Extension(&as_before) } else { Naming::User };
+                let naming = match is_of_extension {
+                    true => Naming::Extension(&as_before),
+                    false => {
+                        let known = (self.checked.as_ref(), self.protected.as_ref());
+                        naming_on_command_line(known, &path, &skill.source_info)
+                    }
+                };
                 let text =
                     read((self.protected.as_ref(), naming), &path, markdown::MAX_BYTES).map_err(
                         |unread| match unread {
                             ResourceReadError::Withheld(problem) => problem,
+                            ResourceReadError::Refused(_) if matches!(naming, Naming::Started(_)) => {
+                                ResourceProblem::exchanged(&path)
+                            }
                             ResourceReadError::Refused(real) => {
                                 let message =
                                     format!("it now links to {}; restart pi to use this target", real.display());
@@ -464,12 +511,12 @@ fn read(
     limit: u64,
 ) -> Result<String, ResourceReadError> {
     let protected = protected.filter(|_| guard!(ResourcesProtected));
-    let bytes = read_judged(path, limit, |real| match protected {
+    let bytes = read_judged(path, limit, |real, file| match protected {
         Some(places) if is_withheld(places, real) => {
             let message = format!("it is a link to {}, which is protected", real.display());
             Err(ResourceReadError::Withheld(ResourceProblem { path: path.to_owned(), message }))
         }
-        _ if !naming.admits(real) => Err(ResourceReadError::Refused(real.to_owned())),
+        _ if !naming.admits(real, file.id) => Err(ResourceReadError::Refused(real.to_owned())),
         _ => Ok(()),
     })?;
     String::from_utf8(bytes).map_err(|error| ResourceReadError::Failed(error.to_string()))

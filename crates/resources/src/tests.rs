@@ -26,6 +26,7 @@ fn places(root: &Path, agent_dir: &str, project: &str, trusted: bool) -> Resourc
             DiscoverOptions { dirs, named: Vec::new(), only_named: false, trusted },
             ResourceOptions::default(),
         )),
+        checked: None,
         read: None,
     }
 }

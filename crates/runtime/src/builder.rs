@@ -279,7 +279,8 @@ impl SessionBuilder {
     ///
     /// Returns the first error, with the user's next step.
     pub async fn load(self) -> Result<LoadedSession> {
-        let Self { environment, config, mut interface, mut replaced } = self;
+        let Self { environment, mut config, mut interface, mut replaced } = self;
+        config.extensions.named = environment.checked_extensions(config.extensions.named)?;
         let (found, session) = phases::find(environment, &config, &mut replaced)?;
         let span = tracing::info_span!("session", session_id = session.header().id.as_str());
         let kept = phases::keep(&found, session, &config, &mut interface, &mut replaced)?;

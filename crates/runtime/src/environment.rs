@@ -1,10 +1,12 @@
 //! Captures the process environment once: folders, variables, terminal.
 
 use crate::notices::Notices;
-use crate::started_files::{self, StartedFiles};
 use crate::user_error::{Result, UserError, is_missing};
+use pijs_connectors::exec::STARTED_WITH;
+use pijs_durable::CheckedFiles;
 use pijs_hostcall::places::{Places, normal};
-use pijs_packages::{Dirs, NpmConfig};
+use pijs_packages::{Dirs, NpmConfig, PackageSource};
+use pijs_protocol::guard;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -37,8 +39,8 @@ pub struct Environment {
     /// Folders of the user who inspects an extension in a throwaway project and home. Programs cannot access the keys and the state
     /// of PiJS there.
     pub inspected_by: Option<Places>,
-    /// Files that were checked when an extension started this `pi`; `None` if none did.
-    pub started_with: Option<StartedFiles>,
+    /// Files that were checked when an extension with limited use of `pi` started this one; `None` if none did.
+    pub started_with: Option<CheckedFiles>,
     /// File that this session is recorded to; protected from extensions.
     pub tape: Option<PathBuf>,
     /// File that this run is logged to; protected from extensions.
@@ -91,7 +93,8 @@ impl Environment {
             None => home.join(".pi/agent"),
         };
         let canonical = |path: PathBuf| normal(Path::new("/"), &pijs_durable::without_links(&path));
-        let started_with = StartedFiles::take(&mut variables);
+        // Programs that this `pi` starts do not inherit it.
+        let started_with = variables.remove(STARTED_WITH).map(|text| CheckedFiles::parse(&text));
         let temp = canonical(variables.get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from));
         Ok(Self {
             dirs: Dirs { agent_dir: canonical(agent_dir), cwd, home: canonical(home) },
@@ -127,7 +130,25 @@ impl Environment {
     /// Returns the error of the system; `PermissionDenied` if an extension started this `pi`, and the file is another than the
     /// one that was checked.
     pub fn open_named(&self, path: &Path) -> io::Result<File> {
-        started_files::open_named(self.started_with.as_ref(), path)
+        self.started_with.as_ref().map_or_else(|| File::open(path), |checked| checked.open(path))
+    }
+
+    /// Returns the extensions that the command line names. If an extension started this `pi`, files and folders are returned by
+    /// their paths without links, so that a link is not exchanged before they are built.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an extension started this `pi`, and a file or folder cannot be opened, or is not one of those that were checked.
+    pub(crate) fn checked_extensions(&self, named: Vec<String>) -> Result<Vec<String>> {
+        let Some(checked) = self.started_with.as_ref().filter(|_| guard!(LoadChecked)) else { return Ok(named) };
+        let checked = |text: String| match PackageSource::from_settings(&text, &self.dirs.cwd, &self.dirs.home) {
+            Ok(PackageSource::Path(path)) => match checked.real_path(&path) {
+                Ok(real) => Ok(real.to_string_lossy().into_owned()),
+                Err(error) => Err(UserError::failed(format!("the extension {text} cannot be loaded: {error}"))),
+            },
+            _ => Ok(text),
+        };
+        named.into_iter().map(checked).collect()
     }
 
     /// Returns a variable if it is set and not empty.

@@ -9,6 +9,8 @@ use crate::settings;
 use crate::text::clean;
 use crate::user_error::{Result, UserError};
 use pijs_connectors::exec::STARTED_BY;
+use pijs_durable::{CheckedFiles, without_links};
+use pijs_hostcall::places::normal;
 use pijs_protocol::guard;
 use pijs_session_store::{Body, Header, Session, SessionLocation, SessionOptions, file};
 use std::io::{BufRead, BufReader, Read};
@@ -58,20 +60,28 @@ fn is_id(id: &str) -> bool {
 
 fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOptions) -> Result<Session> {
     let cwd = &environment.dirs.cwd;
+    let failed = |error: pijs_session_store::SessionError| UserError::failed(error.to_string());
     let mut sessions = Sessions::new(environment, config.dir.as_deref());
-    if config.dir.is_some() {
-        sessions.folder = named_path(environment, &sessions.folder)?;
+    let checked = environment.started_with.as_ref().filter(|_| guard!(SessionChecked));
+    let mut options = options.clone();
+    if let Some(checked) = checked {
+        // The extension can exchange a folder for a link until the file is written.
+        let disk = options.disk.beneath(&[PathBuf::from("/")]);
+        options.disk = disk.map_err(|error| UserError::failed(format!("the disk cannot be opened: {error}")))?;
+        sessions.folder = match config.dir {
+            Some(_) => written_path(checked, cwd, &sessions.folder)?,
+            None => without_links(&sessions.folder),
+        };
     }
+    let options = &options;
     let is_in_memory = config.choice == SessionChoice::InMemory;
     if let (Some(records), false) = (&options.records, is_in_memory) {
         // Later runs protect it from extensions, too.
-        records.remember(SessionLocation::Folder(pijs_durable::without_links(&sessions.folder)));
+        records.remember(SessionLocation::Folder(without_links(&sessions.folder)));
     }
-    let failed = |error: pijs_session_store::SessionError| UserError::failed(error.to_string());
-    let open = |path: &Path| match environment.started_with.is_some() {
-        true => Session::open_without_links(path, cwd, options.clone()).map_err(failed),
-        false => Session::open(path, cwd, options.clone()).map_err(failed),
-    };
+    let open = |path: &Path| Session::open(path, cwd, options.clone()).map_err(failed);
+    let named_path =
+        |path: PathBuf| checked.map_or_else(|| Ok(path.clone()), |checked| written_path(checked, cwd, &path));
     let named = |session: Session| match &config.id {
         Some(id) => session.with_id(id),
         None => session,
@@ -79,7 +89,7 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
     // The user's next `-c` must not continue a conversation that an extension began.
     let is_agents = config.dir.is_none() && environment.variable(STARTED_BY).is_some();
     let folder = match is_agents && guard!(AttributionAgentSessions) {
-        true => file::directory(&environment.dirs.agent_dir, cwd).join(AGENT_SESSIONS),
+        true => without_links(&file::directory(&environment.dirs.agent_dir, cwd).join(AGENT_SESSIONS)),
         false => sessions.folder.clone(),
     };
     let fresh = || named(Session::create_in(&folder, cwd, options.clone()));
@@ -101,13 +111,13 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
                 return Err(UserError::failed(format!("Session already exists with id '{id}'")));
             }
             match sessions.find(environment, name) {
-                Some(SessionMatch::Here(path)) if is_path(name) => copy(&named_path(environment, &path)?),
+                Some(SessionMatch::Here(path)) if is_path(name) => copy(&named_path(path)?),
                 Some(SessionMatch::Here(path) | SessionMatch::Elsewhere { path, .. }) => copy(&path),
                 None => Err(missing(name)),
             }
         }
         SessionChoice::Named(name) => match sessions.find(environment, name) {
-            Some(SessionMatch::Here(path)) if is_path(name) => open(&named_path(environment, &path)?),
+            Some(SessionMatch::Here(path)) if is_path(name) => open(&named_path(path)?),
             Some(SessionMatch::Here(path)) => open(&path),
             Some(SessionMatch::Elsewhere { cwd, .. }) => {
                 Err(UserError::failed(format!("this session belongs to another folder: {}", clean(&cwd)))
@@ -132,18 +142,10 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
     }
 }
 
-/// Returns the path of a session, or of a folder of sessions, that the command line names; without links if an extension named it.
-fn named_path(environment: &Environment, path: &Path) -> Result<PathBuf> {
-    if environment.started_with.is_none() {
-        return Ok(path.to_owned());
-    }
-    let real = pijs_durable::without_links(path);
-    match environment.open_named(&real) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(UserError::failed(format!("{} cannot be opened: {error}", path.display())))
-        }
-        _ => Ok(real),
-    }
+/// Returns the path without links of a session, or of a folder of sessions, that an extension named on the command line.
+fn written_path(checked: &CheckedFiles, cwd: &Path, path: &Path) -> Result<PathBuf> {
+    let written = checked.written_path(&normal(cwd, path));
+    written.map_err(|error| UserError::failed(format!("{} cannot be opened: {error}", path.display())))
 }
 
 /// File of a session, and the folder it belongs to.

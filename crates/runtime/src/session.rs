@@ -229,6 +229,7 @@ impl LoadedSession {
                 told_trusted: environment.trusts.unwrap_or_else(|| trusted || !trust::is_asked_for(environment)),
                 protected: Some(environment.places()),
                 found_by: Some((places(environment, &config, trusted), config.resources.clone())),
+                checked: environment.started_with.clone(),
                 read: None,
             }),
             words: Some(words),

@@ -397,6 +397,7 @@ fn resource_places(dirs: &Dirs, all: bool, named: &[PathBuf]) -> ResourcePlaces 
         told_trusted: true,
         protected: None,
         found_by: Some((options, asked)),
+        checked: None,
         read: None,
     }
 }

@@ -2,7 +2,7 @@
 //! that the caller adds to it.
 
 use super::ExecOptions;
-use super::view::FileIdentity;
+use pijs_durable::CheckedFiles;
 use pijs_hostcall::scope::Command;
 use pijs_hostcall::variables::Variable;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
@@ -61,6 +61,10 @@ pub(super) fn name_starter(request: &Request, command: &str, args: &[String], en
     if !is_agent(command) && !args.iter().any(|arg| is_agent(arg)) {
         return;
     }
+    if !guard::down().is_empty() {
+        // Passes the guard switches on, which exist only in builds for the attack suite.
+        env.insert(guard::VARIABLE.to_owned(), guard::down().join(","));
+    }
     if guard!(AttributionStarted) {
         env.insert(STARTED_BY.to_owned(), request.permit.extension().to_string());
     }
@@ -73,15 +77,14 @@ pub(super) fn name_starter(request: &Request, command: &str, args: &[String], en
 /// The variable that selects the installation of `pi`.
 const AGENT_DIR: &str = "PI_CODING_AGENT_DIR";
 
-/// The variable that tells `pi` which files were checked when an extension started it: `DEVICE:INODE` of each, with commas between
-/// them. The extension can exchange a named file before `pi` opens it.
+/// The variable that tells `pi` which files were checked when an extension started it: the text form of [`CheckedFiles`]. The
+/// extension can exchange a named file before `pi` opens it.
 pub const STARTED_WITH: &str = "PIJS_STARTED_WITH";
 
 /// Tells `pi`, by [`STARTED_WITH`], which of its named files were checked.
-pub(super) fn name_files(files: &[FileIdentity], env: &mut BTreeMap<String, String>) {
+pub(super) fn name_files(files: &CheckedFiles, env: &mut BTreeMap<String, String>) {
     if guard!(ExecAgentIdentity) {
-        let files: Vec<String> = files.iter().map(|(device, inode)| format!("{device}:{inode}")).collect();
-        env.insert(STARTED_WITH.to_owned(), files.join(","));
+        env.insert(STARTED_WITH.to_owned(), files.to_string());
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::ExecOptions;
 use super::program::Program;
-use pijs_durable::without_links;
+use pijs_durable::{CheckedFiles, open_real, without_links};
 use pijs_hostcall::places::{Places, ProgramView, Protection, normal};
 use pijs_hostcall::{Access, Permit, Reason};
 use pijs_programs::{
@@ -17,11 +17,9 @@ use pijs_programs::{
 };
 use pijs_protocol::{HostcallError, guard};
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-
-/// Device and inode of a file.
-pub(super) type FileIdentity = (u64, u64);
 
 /// Returns the files that a program with these arguments cannot access.
 pub(super) fn of(
@@ -108,7 +106,7 @@ pub(super) fn check_arguments(
     command: &str,
     args: &[String],
     cwd: &Path,
-) -> Result<Option<Vec<FileIdentity>>, HostcallError> {
+) -> Result<Option<CheckedFiles>, HostcallError> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     // A grant that names a command of an interpreter does not cover the files of further arguments.
     let runs_anything = kind_of(command) == Kind::Interpreter
@@ -163,13 +161,13 @@ pub(super) fn check_arguments(
 /// Refuses files for a started `pi` that the starting extension cannot read, because extensions of the started `pi` see their
 /// content. An extension's package is the folder around its file, so that folder must be readable as well.
 ///
-/// Returns the files and folders that were checked: the started `pi` reads no other under these names.
+/// Returns the files and folders that were checked: the started `pi` reads and writes no other under these names.
 fn check_files_of_agent(
     permit: &Permit,
     command: &str,
     words: &[&str],
     cwd: &Path,
-) -> Result<Vec<FileIdentity>, HostcallError> {
+) -> Result<CheckedFiles, HostcallError> {
     const FILES: &[&str] = &["--append-system-prompt", "--prompt-template", "--skill", "--system-prompt"];
     const WRITTEN: &[&str] = &["--export", "--log-json", "--session", "--session-dir", "--tape"];
     let is_file_option = |option: &str| FILES.contains(&option) || WRITTEN.contains(&option) || names_extension(option);
@@ -182,7 +180,7 @@ fn check_files_of_agent(
         let before = at.checked_sub(1).map(|before| (words[before], words[at]));
         joined.or(attached).or(before.filter(|(option, _)| is_file_option(option)))
     };
-    let mut checked = Vec::new();
+    let mut checked = CheckedFiles::default();
     for (at, word) in words.iter().enumerate() {
         let attached = word.strip_prefix('@').map(|file| ("", file));
         let Some((option, file)) = value(at).or(attached) else { continue };
@@ -191,36 +189,76 @@ fn check_files_of_agent(
         let is_around_read =
             |real: &PathBuf| !names_extension(option) || real.is_dir() || real.parent().is_some_and(is_read);
         let mut paths = named.paths();
-        // The file that has the name now, by handle.
-        if let Ok((file, real)) = pijs_durable::open_real(&paths[0]) {
-            paths.push(real);
-            checked.extend(file.metadata().map(|file| (file.dev(), file.ino())));
-        }
         if WRITTEN.contains(&option) {
-            // An id of a session is a name without a protection.
-            let is_protected =
-                |path: &Path| permit.places().protection(path, permit.package_root()) != Protection::None;
-            let is_new = paths.iter().all(|path| path.symlink_metadata().is_err());
-            let access = if is_new { Access::Make } else { Access::Write };
-            let is_refused = |path: &PathBuf| is_protected(path) && permit.path(access, path).is_err();
-            if named.leads_through_process() || (paths.iter().any(is_refused) && guard!(ExecAgentWrites)) {
+            // The file that has the name now, or the folder in which it would be new.
+            if let Some((file, real)) = opened_above(&paths[0]) {
+                paths.push(real);
+                checked.add_written(&file);
+            }
+            if named.leads_through_process() || paths.iter().any(|path| is_refused_to_agent(permit, option, path)) {
                 return Err(refusal(command, file));
             }
             continue;
         }
+        // The file that has the name now, by handle.
+        if let Some((file, real)) = opened(&paths[0]) {
+            paths.push(real);
+            checked.add_read(&file);
+        }
+        let mut targets = Vec::new();
         let exists = paths.iter().any(|path| path.symlink_metadata().is_ok());
-        let is_covered = || {
+        let mut is_covered = || {
             paths.iter().all(|path| is_read(path))
                 && paths[1..].iter().all(is_around_read)
-                && links_below(&paths[1]).is_some_and(|targets| targets.iter().all(|target| is_read(target)))
+                && links_below(&paths[1], &mut targets)
+                && targets.iter().all(|(_, target)| is_read(target))
         };
         if named.leads_through_process() || (exists && !is_covered()) {
             return Err(Reason::Scope
                 .refusal("read", "exec", &format!("{command} {option} '{file}'"))
                 .with("hint", format!("grant read for it, and for the folder of an extension, or exec:{command} *")));
         }
+        targets.iter().for_each(|(file, _)| checked.add_read(file));
     }
     Ok(checked)
+}
+
+/// Opens a file, and returns its state and its path without links.
+fn opened(path: &Path) -> Option<(Metadata, PathBuf)> {
+    let (file, real) = open_real(path).ok()?;
+    Some((file.metadata().ok()?, real))
+}
+
+/// Opens a file, or the nearest folder above it that exists. Returns the state of what was opened, and the file's path without links.
+fn opened_above(path: &Path) -> Option<(Metadata, PathBuf)> {
+    path.ancestors().find_map(|above| {
+        let (file, real) = opened(above)?;
+        let rest = path.strip_prefix(above).ok()?;
+        Some((file, if above == path { real } else { real.join(rest) }))
+    })
+}
+
+/// Returns whether a `pi` that an extension starts may not write a session, a tape or a log at a path: at a protected one, to a
+/// session that the extension may not read, and, outside of the folders that are read freely, may not write, or to a folder in which
+/// the user's sessions are.
+fn is_refused_to_agent(permit: &Permit, option: &str, path: &Path) -> bool {
+    let places = permit.places();
+    let protection = |path: &Path| places.protection(path, permit.package_root());
+    let is_new = path.symlink_metadata().is_err();
+    let access = if is_new { Access::Make } else { Access::Write };
+    // An id of a session is a name without a protection.
+    if protection(path) != Protection::None && permit.path(access, path).is_err() && guard!(ExecAgentWrites) {
+        return true;
+    }
+    let may = |access| permit.path(access, path).is_ok();
+    let is_written = || places.reads_freely(path, None) || path.starts_with(&places.temp) || may(Access::Write);
+    if option == "--session" && path.is_file() && !(may(Access::Read) && is_written()) {
+        return guard!(ExecAgentSessions);
+    }
+    // Any session in the folder has the protection of this one.
+    let inside = path.join("new.jsonl");
+    let is_among_sessions = option == "--session-dir" && protection(&inside) == Protection::All;
+    is_among_sessions && permit.path(Access::Make, &inside).is_err() && guard!(ExecAgentSessions)
 }
 
 /// A part of an argument that may be the name of a file.
@@ -290,24 +328,27 @@ fn ends_inside_names(cwd: &Path, arg: &str, part: &str) -> bool {
     longer.all(|path| path.is_some_and(|path| path.symlink_metadata().is_ok()))
 }
 
-/// Returns the targets of the links in a folder of texts for an agent; `None` if the folder has too many entries. A file has none.
-fn links_below(folder: &Path) -> Option<Vec<PathBuf>> {
+/// Adds the targets of the links in a folder of texts for an agent, by handle; returns `false` if the folder has too many entries
+/// or links. A file has none.
+fn links_below(folder: &Path, targets: &mut Vec<(Metadata, PathBuf)>) -> bool {
     const MAX_ENTRIES: usize = 5000;
-    let (mut targets, mut open, mut entries) = (Vec::new(), vec![folder.to_owned()], 0);
+    const MAX_LINKS: usize = 500;
+    let (mut open, mut entries) = (vec![folder.to_owned()], 0);
     while let Some(folder) = open.pop().filter(|_| guard!(ExecAgentLinks)) {
         for entry in folder.read_dir().into_iter().flatten().flatten() {
             entries += 1;
-            if entries > MAX_ENTRIES {
-                return None;
+            if entries > MAX_ENTRIES || targets.len() > MAX_LINKS {
+                return false;
             }
             match entry.file_type() {
-                Ok(kind) if kind.is_symlink() => targets.extend(entry.path().canonicalize()),
+                // The agent reads no target that cannot be opened now.
+                Ok(kind) if kind.is_symlink() => targets.extend(opened(&entry.path())),
                 Ok(kind) if kind.is_dir() => open.push(entry.path()),
                 _ => {}
             }
         }
     }
-    Some(targets)
+    true
 }
 
 /// Returns whether an option of `pi` takes an extension as its value: `--extension`, `-e`, or short options that end in `e`.

@@ -145,6 +145,8 @@ super::guards! {
     ExecAgentInstallation = "exec.agent-installation",
     /// Refuses a folder of texts for a started `pi` whose links lead to files that the extension cannot read.
     ExecAgentLinks = "exec.agent-links",
+    /// Refuses a session for a started `pi` that the extension cannot read, and a folder in which the user's sessions are.
+    ExecAgentSessions = "exec.agent-sessions",
     /// Refuses a protected file that a started `pi` would write: a session, a tape, a log.
     ExecAgentWrites = "exec.agent-writes",
     /// Counts files with secrets that program arguments name as read.
@@ -421,6 +423,8 @@ super::guards! {
     LedgerRedactKey = "ledger.redact-key",
     /// Redacts known secrets anywhere in a line.
     LedgerRedactValue = "ledger.redact-value",
+    /// Loads only extensions that were checked for options, when an extension started this `pi`.
+    LoadChecked = "load.checked",
     /// Continues without an installed extension that fails to load.
     LoadContinues = "load.continues",
     /// Refuses a tag that points to a commit other than the locked one.
@@ -623,6 +627,8 @@ super::guards! {
     ReplyValues = "reply.values",
     /// Limits error reports of one extension.
     ReportBudget = "report.budget",
+    /// Reads only texts that were checked for options, when an extension started this `pi`.
+    ResourcesChecked = "resources.checked",
     /// Refuses context files of a project that link out of it.
     ResourcesContextLinks = "resources.context-links",
     /// Limits the size of context files.
@@ -661,6 +667,8 @@ super::guards! {
     SessionAnswerSize = "session.answer-size",
     /// Limits how much of a session file is kept in memory.
     SessionCachedBytes = "session.cached-bytes",
+    /// Opens and writes only sessions that were checked, when an extension started this `pi`.
+    SessionChecked = "session.checked",
     /// Preserves the foreign authorship of copied session lines.
     SessionCopiedAuthorship = "session.copied-authorship",
     /// Prevents custom messages from passing as verdicts.
