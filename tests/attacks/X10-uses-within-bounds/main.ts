@@ -15,6 +15,7 @@ export default (pi: any) =>
       git("shared", "log", "-1", "--format=%ae"),
       git("shared", "log", "-1", "--skip=1", "--format=%s"),
     ]);
+    await attempt("fetched", () => [git("shared", "fetch", "-q"), git("shared", "rev-list", "--count", "origin/later")]);
     await attempt("super", () => [git("super", "status", "--short"), git("super", "log", "-1", "--format=%s")]);
     await attempt("folder", () => [git(".", "-C", "shared", "log", "-1", "--skip=1", "--format=%s")]);
     await attempt("signed", () => [
