@@ -2,6 +2,8 @@
 //!
 //! These are not the project's code that a user runs, but files that a tool reads before it does its work. Writing one of them
 //! needs a grant that names it.
+//!
+//! [`FOLDERS`] and [`FILES`] apply in any folder, [`IN_HOME`] in the user's home.
 
 /// Names that are protected in any folder, with everything below them.
 pub const FOLDERS: &[&str] = &[
@@ -220,6 +222,69 @@ pub const FOLDERS: &[&str] = &[
     "venv",
 ];
 
+/// Names that are protected in the home, with everything below them: programs that a shell finds by name, and files that programs
+/// load at their start. Sorted.
+pub const IN_HOME: &[&str] = &[
+    ".cargo/bin",
+    ".cargo/config",
+    ".cargo/config.toml",
+    ".cargo/env",
+    ".config/direnv",
+    ".config/emacs",
+    ".config/nvim",
+    ".config/tmux",
+    ".curlrc",
+    ".emacs",
+    ".emacs.d",
+    ".gdbinit",
+    ".inputrc",
+    ".local/bin",
+    ".local/lib",
+    ".local/share/JetBrains",
+    ".local/share/applications",
+    ".local/share/bash-completion",
+    ".local/share/cargo",
+    ".local/share/claude",
+    ".local/share/code-server",
+    ".local/share/containers",
+    ".local/share/dbus-1",
+    ".local/share/direnv",
+    ".local/share/fish",
+    ".local/share/flatpak",
+    ".local/share/fnm",
+    ".local/share/gem",
+    ".local/share/gh",
+    ".local/share/gnome-shell",
+    ".local/share/gstreamer-1.0",
+    ".local/share/jupyter",
+    ".local/share/kio",
+    ".local/share/konsole",
+    ".local/share/kservices5",
+    ".local/share/mise",
+    ".local/share/nautilus",
+    ".local/share/nautilus-python",
+    ".local/share/nemo",
+    ".local/share/nushell",
+    ".local/share/nvim",
+    ".local/share/pipx",
+    ".local/share/plasma",
+    ".local/share/pnpm",
+    ".local/share/powershell",
+    ".local/share/pypoetry",
+    ".local/share/uv",
+    ".local/share/virtualenvs",
+    ".local/share/vulkan",
+    ".local/share/zsh",
+    ".local/state/home-manager",
+    ".local/state/nix",
+    ".psqlrc",
+    ".sqliterc",
+    ".tmux.conf",
+    ".vim",
+    ".vimrc",
+    ".wgetrc",
+];
+
 /// Number of components of the longest pattern of [`FILES`].
 pub const MAX_FILE_NAMES: usize = 2;
 
@@ -372,8 +437,13 @@ mod tests {
     }
 
     #[test]
+    fn names_in_the_home_are_sorted() {
+        assert!(IN_HOME.is_sorted_by(|one, next| one < next));
+    }
+
+    #[test]
     fn a_pattern_has_one_star() {
         assert!(FILES.iter().all(|pattern| pattern.matches('*').count() < 2));
-        assert!(!FOLDERS.iter().any(|name| name.contains('*')));
+        assert!(!FOLDERS.iter().chain(IN_HOME).any(|name| name.contains('*')));
     }
 }

@@ -75,6 +75,8 @@ fn settings_of_others(places: &Places) -> Vec<PathBuf> {
         ("", &[".config", ".git-credential-cache", ".git-credentials", ".gnupg", ".local", ".ssh"]),
         (".config", &["gh", "git"]),
         (".local", &["share", "state"]),
+        (".local/share", &["gnupg"]),
+        (".local/state", &["gh"]),
     ];
     let entries = FOLDERS.iter().flat_map(|(folder, own)| {
         let entries = std::fs::read_dir(places.home.join(folder)).into_iter().flatten().flatten();

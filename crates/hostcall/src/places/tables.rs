@@ -1,6 +1,7 @@
 //! Tables of protected names, by folder.
 
 use super::Protection;
+use pijs_programs::obeyed;
 
 /// Folders with access to other processes, devices and kernel state.
 pub(super) const SYSTEM: &[&str] = &["/proc", "/sys", "/dev"];
@@ -94,8 +95,21 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("agent/prompts", Protection::RunsLater),
 ];
 
-/// Names protected in the home: keys, credentials, and files that a shell or a desktop runs by itself.
-pub(super) const HOME: &[(&str, Protection)] = &[
+/// Names protected in the home: keys, credentials, files that a shell or a desktop runs by itself, and [`obeyed::IN_HOME`].
+pub(super) const HOME: &[(&str, Protection)] = &{
+    let mut all = [("", Protection::RunsLater); KEPT_IN_HOME.len() + obeyed::IN_HOME.len()];
+    let mut at = 0;
+    while at < all.len() {
+        match at.checked_sub(KEPT_IN_HOME.len()) {
+            Some(later) => all[at].0 = obeyed::IN_HOME[later],
+            None => all[at] = KEPT_IN_HOME[at],
+        }
+        at += 1;
+    }
+    all
+};
+
+const KEPT_IN_HOME: &[(&str, Protection)] = &[
     (".ssh", Protection::All),
     (".gnupg", Protection::All),
     (".aws", Protection::All),
@@ -184,28 +198,6 @@ pub(super) const HOME: &[(&str, Protection)] = &[
     (".local/share/systemd", Protection::Write),
     (".config/git", Protection::Write),
     (".gitconfig", Protection::Write),
-    // Programs that a shell finds by name, and files that programs execute at their start.
-    (".local/bin", Protection::RunsLater),
-    (".cargo/bin", Protection::RunsLater),
-    (".cargo/config", Protection::RunsLater),
-    (".cargo/config.toml", Protection::RunsLater),
-    (".cargo/env", Protection::RunsLater),
-    (".config/direnv", Protection::RunsLater),
-    (".config/emacs", Protection::RunsLater),
-    (".config/nvim", Protection::RunsLater),
-    (".config/tmux", Protection::RunsLater),
-    (".curlrc", Protection::RunsLater),
-    (".emacs", Protection::RunsLater),
-    (".emacs.d", Protection::RunsLater),
-    (".gdbinit", Protection::RunsLater),
-    (".inputrc", Protection::RunsLater),
-    (".local/share/applications", Protection::RunsLater),
-    (".psqlrc", Protection::RunsLater),
-    (".sqliterc", Protection::RunsLater),
-    (".tmux.conf", Protection::RunsLater),
-    (".vim", Protection::RunsLater),
-    (".vimrc", Protection::RunsLater),
-    (".wgetrc", Protection::RunsLater),
 ];
 
 /// Names protected in any folder: folders of version control, and files that tools run by themselves. [`pijs_programs::obeyed`]
