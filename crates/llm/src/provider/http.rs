@@ -152,6 +152,9 @@ pub fn client(options: &HttpOptions, url: &Url) -> Result<(reqwest::Client, Opti
     if let Some(pem) = &options.certificate {
         let certificate = reqwest::Certificate::from_pem(pem).map_err(|error| bad("the extra certificate", error))?;
         builder = builder.add_root_certificate(certificate);
+    } else if url.scheme() == "http" && proxy.as_ref().is_none_or(|proxy| proxy.url().scheme() != "https") {
+        // Reading the system's certificates takes milliseconds, and a plain connection checks none: redirects are not followed.
+        builder = builder.tls_certs_only([]);
     }
     let client = builder.build().map_err(|error| bad("cannot set up HTTP", error))?;
     Ok((client, proxy))
