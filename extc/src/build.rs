@@ -54,7 +54,6 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
         None => compile(&package, open()?, options),
     })?;
     let Compiled { artifact, dependency_manifest, mut diagnostics, evidence } = compiled;
-    let places = dependency_manifest.places();
     let digest = digest(&encode(&artifact));
     if let Some(cache) = &options.cache {
         let _store = debug_span!("build.store").entered();
@@ -72,9 +71,9 @@ pub fn build(input: &Input, options: &BuildOptions) -> Result<BuildOutput, Build
         digest,
         diagnostics,
         cached: false,
-        read: places.len(),
+        read: dependency_manifest.files.len(),
         root: package.root,
-        places,
+        dependency_manifest,
         evidence,
     })
 }

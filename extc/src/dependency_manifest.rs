@@ -41,7 +41,7 @@ pub(crate) struct DependencyManifest {
     manifest: Digest,
     entries: Vec<PathBuf>,
     /// Compiled files.
-    files: BTreeMap<PathBuf, Digest>,
+    pub(crate) files: BTreeMap<PathBuf, Digest>,
     /// Other manifests that were looked up; `None` where none exists.
     manifests: BTreeMap<PathBuf, Option<Digest>>,
     /// Answers of path probes, by folder and name: most probes try several names in one folder.
@@ -54,7 +54,7 @@ pub(crate) struct DependencyManifest {
 
 /// A SHA-256 digest in hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Digest(String);
+pub(crate) struct Digest(String);
 
 impl Digest {
     fn of(bytes: [u8; 32]) -> Self {
@@ -124,9 +124,8 @@ impl DependencyManifest {
         let (request, key) = (request(package, tree, options), self.key(package, tree, options));
         cache.store_apart(&key, &id(&key), artifact, digest)?;
         let note = cache.store_note(&request, self)?;
-        let stamps = stamps.map(|stamps| stamps.of(digest_of(&note), key.hex()));
         // Without stamps, every start reads all inputs.
-        stamps.map_or(Ok(()), |stamps| cache.store_stamps(&request, &stamps))
+        stamps.map_or(Ok(()), |stamps| cache.store_stamps(&request, &stamps.of(digest_of(&note), key.hex())))
     }
 
     /// Returns the inputs that no stamp shows to be unchanged. Each file is judged again, since a stamp grants no permission to
@@ -135,10 +134,10 @@ impl DependencyManifest {
         let manifests = self.manifests.iter().filter(|(_, digest)| digest.is_some()).map(|(path, _)| path);
         let is_unsure = |path: &&PathBuf| !(check.is_same_file(path) && tree.admits(path));
         let files = self.files.keys().chain(manifests).filter(is_unsure).cloned().collect();
-        let absent: BTreeSet<&Path> = self.absent_manifests().filter_map(|path| path.parent()).collect();
+        let absent = self.absent_manifests().filter_map(|path| path.parent());
         let folders = self.probed.keys().chain(self.listed.keys()).map(PathBuf::as_path).chain(absent);
-        let folders: BTreeSet<&Path> = folders.filter(|folder| !check.has_same_names(folder)).collect();
-        Unsure { files, folders: folders.into_iter().map(Path::to_owned).collect(), opaque: BTreeSet::new() }
+        let folders = folders.filter(|folder| !check.has_same_names(folder)).map(Path::to_owned);
+        Unsure { files, folders: folders.collect(), opaque: BTreeSet::new() }
     }
 
     /// Iterates manifests that the resolver probed and that were absent.
@@ -246,21 +245,17 @@ pub(crate) fn lookup(
     let known = cache.load_stamps(&request).filter(of_record).unwrap_or_default();
     let check = StampCheck::new(&known, tree, lock);
     let unsure = record.unsure(tree, &check);
-    let anew = match unsure.is_empty() && !check.has_other_lock() {
-        true => None,
-        false => record.stamp_anew(cache, (package, lock), tree, &known, &unsure),
-    };
+    let is_known = unsure.is_empty() && !check.has_other_lock();
+    let anew = if is_known { None } else { record.stamp_anew(cache, (package, lock), tree, &known, &unsure) };
     if !record.holds(package, tree, &unsure) {
         return None;
     }
     let key = Key::from_hex(&known.key).unwrap_or_else(|| record.key(package, tree, options));
     let hit = cache.load_apart(&key, &id(&key))?;
-    if let Some(anew) = anew {
-        let anew = anew.of(digest_of(&note), key.hex());
-        if anew != known {
-            // Files whose stamps cannot be kept are read again at the next start.
-            let _ = cache.store_stamps(&request, &anew);
-        }
+    let anew = anew.map(|anew| anew.of(digest_of(&note), key.hex()));
+    if let Some(anew) = anew.filter(|anew| *anew != known) {
+        // Files whose stamps cannot be kept are read again at the next start.
+        let _ = cache.store_stamps(&request, &anew);
     }
     let findings = &hit.artifact.artifact().metadata.findings;
     let diagnostics = findings.iter().filter_map(Diagnostic::from_finding).collect();
@@ -271,7 +266,7 @@ pub(crate) fn lookup(
         cached: true,
         read: unsure.files.len(),
         root: package.root.clone(),
-        places: record.places(),
+        dependency_manifest: record,
         evidence: tree.evidence(),
     })
 }

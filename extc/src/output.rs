@@ -1,5 +1,6 @@
 //! Results of builds and checks.
 
+use crate::dependency_manifest::DependencyManifest;
 use crate::tree::FileEvidence;
 use pijs_artifact::{Verified, encode};
 use pijs_diagnostics::{Diagnostic, verdict};
@@ -23,8 +24,8 @@ pub struct BuildOutput {
     pub read: usize,
     /// The folder that the author's file names are relative to: the package's, or the one that contains a single file.
     pub root: PathBuf,
-    /// The paths that decide which code runs: compiled files, links, and locations that imports were probed at first.
-    pub places: Vec<PathBuf>,
+    /// The files that were compiled, and the locations where imports were probed.
+    pub(crate) dependency_manifest: DependencyManifest,
     /// The access decisions on files that are not plain source of the package, by canonical path: foreign files, files that may
     /// hold secrets, refused files.
     pub evidence: BTreeMap<PathBuf, FileEvidence>,
@@ -34,6 +35,11 @@ impl BuildOutput {
     /// Returns the metadata that `extc build -o` writes as `artifact.json`, including the digest of the artifact file.
     pub fn metadata(&self) -> ArtifactMetadata {
         ArtifactMetadata { artifact: self.digest.clone(), ..self.artifact.artifact().metadata.clone() }
+    }
+
+    /// Returns the paths that decide which code runs: compiled files, links, and locations that imports were probed at first.
+    pub fn places(&self) -> Vec<PathBuf> {
+        self.dependency_manifest.places()
     }
 
     /// Returns the encoded artifact that `extc build -o` writes as `extension.artifact`.

@@ -97,7 +97,7 @@ impl CompiledPackage {
         dispatcher.record_build(&profile, &record_of(&output));
         // Files of an installed package are in the store, which is not writable to extensions.
         if found.installed.is_none() {
-            dispatcher.gate().add_code(&found.id, output.places.iter().cloned());
+            dispatcher.gate().add_code(&found.id, output.places());
         }
         let entries = match found.artifact_file() {
             Some(file) => entries_of_artifact(file, &metadata),
