@@ -2,11 +2,13 @@
 //!
 //! A worker is a copy of a zygote, a process whose engine has evaluated the runtime. This file forks it, replaces its stdin,
 //! closes inherited descriptors and maps sealed memory. Before the zygote forks, [`heap_padding`] fills the gaps of its heap, and
-//! [`cow_heap`] maps the heap from a memory file; an idle worker returns the pages that it has not changed.
+//! [`cow_heap`] maps the heap from a memory file; an idle worker returns the pages that it has not changed. [`heap_growth`] faults
+//! in new pages of a worker.
 
 #![expect(clippy::disallowed_methods, reason = "`/proc` lists the threads and files of this process")]
 
 pub(crate) mod cow_heap;
+pub(crate) mod heap_growth;
 pub(crate) mod heap_padding;
 
 use std::io;

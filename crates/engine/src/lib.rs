@@ -75,6 +75,8 @@ pub use error::EngineError;
 #[cfg(target_os = "linux")]
 pub use fork::cow_heap::release_program_pages;
 #[cfg(target_os = "linux")]
+pub use fork::heap_growth::fault_in;
+#[cfg(target_os = "linux")]
 pub use fork::heap_padding::return_free_memory;
 #[cfg(target_os = "linux")]
 pub use fork::{ForkSide, close_inherited_files, fork_for_parent, map_sealed_memory, replace_stdin};
@@ -89,3 +91,7 @@ pub use sqlite::{MayRemove, bound_sqlite_stack, guard_sqlite};
 pub use trace::Trace;
 #[cfg(target_os = "linux")]
 pub use truncated_maps::{met_truncated_map, survive_truncated_maps};
+
+/// Faults in the pages of a new buffer, on systems that can; this one faults them in when they are written to.
+#[cfg(not(target_os = "linux"))]
+pub fn fault_in(_buffer: &mut [u8]) {}

@@ -15,6 +15,8 @@
 //! allocation sizes are those of Rust's layout, not those of the C library.
 
 use crate::collector::Collector;
+#[cfg(target_os = "linux")]
+use crate::fork::heap_growth::HeapGrowth;
 use pijs_protocol::wire::Limits;
 use pijs_protocol::{Termination, guard};
 use rquickjs::allocator::{Allocator, RustAllocator};
@@ -79,7 +81,13 @@ impl Meter {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             collector: Collector::new(limits),
-            heap: Rc::new(Heap { used: Cell::new(0), limit: Cell::new(usize::MAX), refused: Cell::new(false) }),
+            heap: Rc::new(Heap {
+                used: Cell::new(0),
+                limit: Cell::new(usize::MAX),
+                refused: Cell::new(false),
+                #[cfg(target_os = "linux")]
+                growth: HeapGrowth::off(),
+            }),
             interrupter: Interrupter::new(),
             jobs_limit: limits.jobs,
             fuel_limit: Cell::new(limits.fuel),
@@ -207,6 +215,12 @@ impl Meter {
     pub(crate) fn heap_bytes(&self) -> u64 {
         self.heap.used.get() as u64
     }
+
+    /// Returns the state that faults in pages ahead of allocations.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn heap_growth(&self) -> &HeapGrowth {
+        &self.heap.growth
+    }
 }
 
 #[derive(Debug)]
@@ -214,6 +228,8 @@ struct Heap {
     used: Cell<usize>,
     limit: Cell<usize>,
     refused: Cell<bool>,
+    #[cfg(target_os = "linux")]
+    growth: HeapGrowth,
 }
 
 impl Heap {
@@ -242,6 +258,8 @@ impl LimitedAllocator {
             // SAFETY: `ptr` was returned by `RustAllocator` a moment ago and is live.
             let size = unsafe { RustAllocator::usable_size(ptr) };
             self.heap.used.set(self.heap.used.get() + size);
+            #[cfg(target_os = "linux")]
+            self.heap.growth.reach(ptr, size);
         }
         ptr
     }

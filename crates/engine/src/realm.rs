@@ -185,17 +185,27 @@ impl EngineRealm {
         self.cow_heap = cow_heap::CowHeap::create().ok();
     }
 
+    /// Faults in the pages of a growing heap many at a time from now on. Requires a process with one thread.
+    #[cfg(target_os = "linux")]
+    pub fn fault_in_ahead(&self) {
+        self.shared.meter.heap_growth().restart();
+    }
+
     /// Returns pages without allocations to the system.
     #[cfg(target_os = "linux")]
     pub fn trim_heap(&self) {
         heap_padding::return_free_memory();
+        let growth = self.shared.meter.heap_growth();
+        if growth.is_on() {
+            growth.restart();
+        }
     }
 
     /// Returns everything that is not needed until the next turn: pages without allocations, unused stack, resident pages of the
     /// program's files, and in a forked process the pages that equal the zygote's. Requires a process with one thread.
     #[cfg(target_os = "linux")]
     pub fn release_idle_memory(&self) {
-        heap_padding::return_free_memory();
+        self.trim_heap();
         if let Some(cow_heap) = &self.cow_heap {
             cow_heap.drop_unchanged();
         }

@@ -457,6 +457,7 @@ mod linux {
         files: Vec<OwnedFd>,
     ) -> Result<Guest, String> {
         let mut engine = engine?;
+        engine.fault_in_ahead();
         add_modules(&mut engine, artifacts, files)?;
         Ok(Guest::Script(Box::new(engine)))
     }
