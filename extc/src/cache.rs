@@ -156,7 +156,8 @@ impl Cache {
 
     /// Loads an artifact that [`Cache::store_apart`] stored. Its sources and maps are read on first use.
     pub(crate) fn load_apart(&self, key: &Key, id: &str) -> Option<Hit> {
-        let bytes = self.read(&self.file(key, "artifact"))?;
+        let file = self.file(key, "artifact");
+        let bytes = self.disk.read_prepared(&file, MAX_FILE_BYTES, pijs_engine::fault_in).ok()??;
         let beside = self.read(&self.file(key, "mac"))?;
         let (mac, digest) = beside.split_at_checked(MAC_LENGTH)?;
         let digest = std::str::from_utf8(digest).ok()?.to_owned();

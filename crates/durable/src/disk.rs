@@ -138,6 +138,16 @@ impl Disk {
 
     /// Reads a regular file of at most `limit` bytes; returns `None` if the file is missing. Follows links.
     pub fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        self.read_prepared(path, limit, |_| ())
+    }
+
+    /// Reads a regular file like [`Disk::read`], into a buffer that `prepare` gets before it is filled.
+    pub fn read_prepared(
+        &self,
+        path: &Path,
+        limit: u64,
+        prepare: impl FnOnce(&mut [u8]),
+    ) -> io::Result<Option<Vec<u8>>> {
         let mut file = match self.vfs.open(path, Open::Read) {
             Ok(file) => file,
             Err(error) if is_missing(&error) => return Ok(None),
@@ -147,7 +157,9 @@ impl Disk {
         if stat.kind != Kind::File {
             return Err(not_a_file(path, stat.kind));
         }
-        read_to_end(&mut *file, stat.len, limit).map(Some)
+        let mut buffer = buffer_for(stat.len, limit);
+        prepare(&mut buffer);
+        fill_to_end(&mut *file, stat.len, limit, buffer).map(Some)
     }
 
     /// Returns whether the path exists, including as a dangling link.
@@ -456,9 +468,17 @@ pub fn read_judged<E: From<io::Error>>(
 
 /// Reads a file of about `length` bytes, and of at most `limit`.
 pub(crate) fn read_to_end(file: &mut dyn VfsFile, length: u64, limit: u64) -> io::Result<Vec<u8>> {
+    fill_to_end(file, length, limit, buffer_for(length, limit))
+}
+
+/// Returns a buffer for a file of about `length` bytes.
+fn buffer_for(length: u64, limit: u64) -> Vec<u8> {
     // One additional byte, so that the end is detected without growing the buffer.
     let expected = usize::try_from(length.min(limit)).map_or(0, |length| length + 1);
-    let mut bytes = vec![0; expected.max(16 << 10)];
+    vec![0; expected.max(16 << 10)]
+}
+
+fn fill_to_end(file: &mut dyn VfsFile, length: u64, limit: u64, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     let mut filled = 0;
     loop {
         if filled as u64 > limit {
