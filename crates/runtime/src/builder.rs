@@ -22,7 +22,7 @@ use crate::environment::Environment;
 use crate::facts::facts;
 use crate::grants::UserDecisions;
 use crate::interface::Interface;
-use crate::loading::{Failures, Loader, paths_of_code, provenance};
+use crate::loading::{Failures, Loader, paths_of_code, paths_with_grants, provenance};
 use crate::logging_no_ui::LoggingNoUi;
 use crate::mcp::McpSession;
 use crate::mcp_config::paths_of_programs;
@@ -44,6 +44,7 @@ use pijs_connectors::ports::UiPort;
 use pijs_connectors::{Connectors, system::OsFileSystem};
 use pijs_environment::{Ambient, Timer};
 use pijs_host::{Host, HostOptions, ReadableState, SourceExcerpts};
+use pijs_hostcall::grant_store::GrantStore;
 use pijs_hostcall::places::Places;
 use pijs_hostcall::spilled::SpilledResults;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
@@ -395,13 +396,13 @@ fn gate(
     environment: &Environment,
     config: &SessionConfig,
     discovery: &Discovery,
-    decided: &UserDecisions,
+    (decided, stored): (&UserDecisions, &GrantStore),
     interface: &Interface,
     parts: &ConnectorParts,
 ) -> pijs_hostcall::GateBuilder {
     let dirs = &environment.dirs;
     let loaded = paths_of_code(environment, config, discovery).into_iter().chain(paths_of_programs(environment));
-    let loaded = loaded.chain(named_by_settings::paths(environment, config));
+    let loaded = loaded.chain(named_by_settings::paths(environment, config)).chain(paths_with_grants(stored));
     let places: Places = environment.places().with_loaded(loaded);
     let sessions = pijs_durable::without_links(&open_session::folder(environment, config.store.dir.as_deref()));
     let mut gate = Gate::builder(decided.policy.clone(), places)

@@ -90,6 +90,13 @@ pub(crate) fn paths_of_code(environment: &Environment, config: &SessionConfig, d
     local.map(|found| found.loose_file().unwrap_or(&found.root).to_owned()).collect()
 }
 
+/// Lists local files and folders with stored grants. A later run loads them with these grants, whatever code they contain then.
+pub(crate) fn paths_with_grants(stored: &GrantStore) -> impl Iterator<Item = PathBuf> {
+    let is_granted = |record: &PackageRecord| record.answers.iter().any(|answer| answer.allowed);
+    let granted = stored.packages.iter().filter(move |(_, record)| is_granted(record));
+    granted.filter_map(|(source, _)| source.strip_prefix("path:").map(PathBuf::from))
+}
+
 /// Returns pi's `sourceInfo` of all extensions, by path.
 pub(crate) fn provenance(discovery: &Discovery) -> BTreeMap<String, Value> {
     let mut known = BTreeMap::new();

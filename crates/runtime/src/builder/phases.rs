@@ -182,7 +182,7 @@ pub(super) fn enclose(
     replaced: &mut Replaced,
 ) -> Result<Boundary> {
     let Discovered { environment, ambient, tap, discovery, .. } = found;
-    let SessionParts { control, ledger, decided, answers, .. } = kept;
+    let SessionParts { control, ledger, decided, answers, book, .. } = kept;
     let source_excerpts = SourceExcerpts::default().with_functions(pijs_extc::Functions);
     let parts = ConnectorParts {
         exec: exec_connector(environment, decided, replaced),
@@ -190,7 +190,7 @@ pub(super) fn enclose(
         ledger: ledger.clone(),
         timer: Arc::clone(&ambient.timer),
     };
-    let gate = gate(environment, config, discovery, decided, interface, &parts);
+    let gate = gate(environment, config, discovery, (decided, book), interface, &parts);
     let gate = match replaced.remembers_nothing {
         true => gate,
         false => gate.memory(Arc::clone(answers) as _).made_files(Arc::clone(answers) as _),
