@@ -29,10 +29,13 @@ const HARMLESS_OPTIONS: &[&str] = &[
     "--version",
 ];
 
-/// Interpreters that take commands, addresses of programs or users' names as operands.
+/// Interpreters that take commands, addresses of programs, files with commands or users' names as operands.
 const RUN_OPERANDS: &[&str] = &[
+    "ansible",
+    "ansible-playbook",
     "at",
     "batch",
+    "dotnet",
     "duckdb",
     "ed",
     "emacs",
@@ -49,12 +52,16 @@ const RUN_OPERANDS: &[&str] = &[
     "mariadb",
     "mongosh",
     "mutt",
+    "mvn",
+    "mvnw",
     "mysql",
+    "nix",
     "nvim",
     "osascript",
     "psql",
     "rview",
     "rvim",
+    "sbt",
     "screen",
     "sg",
     "socat",
