@@ -1,6 +1,7 @@
 //! The long forms of tests that are short in CI: they run a hundred times the rounds, with no other difference.
 //!
-//! A sample is a test whose length is set by an environment variable. CI runs it without the variable.
+//! A sample is a test whose length is set by an environment variable. CI runs it without the variable. One sample tests a build with
+//! fewer features, which would compile every crate below it once more in CI.
 
 use anyhow::{Context, Result, bail};
 use std::process::Command;
@@ -78,6 +79,12 @@ pub const SAMPLES: &[Sample] = &[
         shows: "a million pairs of pattern and text: automata answer as QuickJS's own regular expressions do",
         variable: ("PIJS_PATTERN_PAIRS", "1000000"),
         cargo: &["test", "-p", "pijs-engine", "--test", "patterns", "--locked"],
+    },
+    Sample {
+        name: "rules",
+        shows: "streamed rules hold without the grammars of ast-grep, as an embedder may build them",
+        variable: EVERYTHING,
+        cargo: &["test", "-p", "pijs-rules", "--no-default-features", "--locked"],
     },
     Sample {
         name: "attacks",
