@@ -430,7 +430,7 @@ impl Agent {
         }
         let (SummaryText { text, usage }, details) = written?;
         let usage = usage.map(|usage| json!(usage));
-        Ok(ControlFlow::Continue((text, crate::summary_entry::rest(Some(details), usage, false))))
+        Ok(ControlFlow::Continue((text, pijs_session_store::summary::rest(Some(details), usage, false))))
     }
 
     /// Makes the target the leaf, with the summary below it. Returns the text for the editor and the id of the summary.
@@ -468,7 +468,7 @@ type BranchSummary = (String, Map<String, Value>);
 fn summary_of_handler(provided: &Value) -> BranchSummary {
     let given = |key: &str| summary::given(provided, key);
     let text = provided.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned();
-    (text, crate::summary_entry::rest(given("details"), given("usage"), true))
+    (text, pijs_session_store::summary::rest(given("details"), given("usage"), true))
 }
 
 /// Concatenates the text blocks of a message's content.

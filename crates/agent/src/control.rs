@@ -23,7 +23,6 @@ pub(crate) use tools::ToolPrompt;
 use crate::extensions::{Event, StateSink};
 use crate::mailbox::{AgentTask, Mailbox, TaskInbox};
 use crate::outcome::ControlError;
-use crate::summary_entry::ConversationSummary;
 
 use crate::transcript;
 use attribution::Attribution;
@@ -37,6 +36,7 @@ use pijs_llm::message::{Message, SystemMessage};
 use pijs_llm::provider::Model;
 use pijs_protocol::ExtensionId;
 use pijs_session_store::context;
+use pijs_session_store::summary::ConversationSummary;
 use pijs_session_store::{Body, Entry, EntryId, Session, SessionError, refs};
 use published_entries::{MAX_PUBLISHED, PublishedEntries};
 use serde_json::{Value, json};
@@ -482,7 +482,7 @@ impl AgentControl {
     /// Returns the body of a compaction, with the system message that applies to the branch.
     pub(crate) fn compaction(&self, summary: ConversationSummary, from_hook: bool, branch: &[&Entry]) -> Body {
         let ConversationSummary { text, details, usage, first_kept, tokens_before } = summary;
-        let mut extra = crate::summary_entry::rest(details, usage, from_hook);
+        let mut extra = pijs_session_store::summary::rest(details, usage, from_hook);
         if let Some(told) = transcript::combined(&context::system_messages(branch)) {
             let told = SystemMessage { timestamp: self.0.ambient.epoch_ms(), ..told };
             extra.insert("systemMessage".to_owned(), Message::System(told).to_value());

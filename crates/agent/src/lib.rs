@@ -61,7 +61,6 @@ pub mod settings;
 mod single_request;
 mod submit;
 mod summary;
-mod summary_entry;
 pub mod system_prompt;
 mod tokens;
 mod tool;

@@ -25,6 +25,7 @@ mod lines;
 mod migrate;
 mod records;
 mod store;
+pub mod summary;
 mod tree;
 
 pub use entry::{Body, Entry, EntryId, Header};
