@@ -110,7 +110,8 @@ fn a_later_compaction_builds_on_the_earlier_one() {
     let long = "x".repeat(40);
     let mut session = session(&[Message::user("old", 0), Message::user("kept", 0)]);
     let kept = session.entries().nth(1).unwrap().unwrap().id.clone();
-    let extra = pijs_session_store::summary::rest(Some(json!({"readFiles": ["r"], "modifiedFiles": ["m"]})), None, false);
+    let extra =
+        pijs_session_store::summary::rest(Some(json!({"readFiles": ["r"], "modifiedFiles": ["m"]})), None, false);
     session
         .append(Body::Compaction { summary: "S".into(), first_kept_entry_id: kept, tokens_before: 1, extra })
         .unwrap();
