@@ -11,6 +11,7 @@ use crate::system_prompt::PromptOptions;
 use crate::tool::Tool;
 use pijs_inputs::{DeliverAs, InputEvent};
 use pijs_llm::message::{AssistantMessage, Content};
+use pijs_protocol::guard;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -178,6 +179,7 @@ impl Agent {
         deliver_as: Option<DeliverAs>,
         accepted: impl FnOnce(Disposition<'_>),
     ) -> Result<Outcome, AgentError> {
+        let source = self.source_behind(source);
         self.control.observe_act("prompt", || json!({"content": content, "source": source, "deliverAs": deliver_as}));
         self.attend(async {
             self.control.advance(InputEvent::Prompt);
@@ -200,6 +202,7 @@ impl Agent {
         source: InputSource,
         deliver_as: DeliverAs,
     ) -> Result<Disposition<'static>, AgentError> {
+        let source = self.source_behind(source);
         self.control.observe_act("queue", || json!({"content": content, "source": source, "deliverAs": deliver_as}));
         let text = content.text();
         let name = text.strip_prefix('/').map(|line| line.split_once(' ').map_or(line, |(name, _)| name));
@@ -219,6 +222,11 @@ impl Agent {
             Ok(Disposition::Queued)
         })
         .await
+    }
+
+    fn source_behind(&self, source: InputSource) -> InputSource {
+        let is_starters = self.options.is_prompted_by_extension && guard!(AgentForeignPrompts);
+        if is_starters { InputSource::Starter } else { source }
     }
 
     /// Waits for the runs that extensions triggered. Returns the outcome of the last run; `None` if there was none.

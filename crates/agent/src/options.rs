@@ -59,6 +59,8 @@ pub struct AgentOptions {
     pub words: Option<Arc<Words>>,
     /// Native rules for replies.
     pub rules: Option<SessionRules>,
+    /// Whether prompts come from an extension that started this program. They run no commands, which have grants of their own.
+    pub is_prompted_by_extension: bool,
     /// Observer of the agent's ports: a recording, or a replay that replaces them.
     pub observer: Option<Rc<dyn PortObserver>>,
     /// Clock and randomness of providers, when they differ from the agent's.
@@ -86,6 +88,7 @@ impl AgentOptions {
             places: ResourcePlaces::default(),
             words: None,
             rules: None,
+            is_prompted_by_extension: false,
             observer: None,
             provider_ambient: None,
         }

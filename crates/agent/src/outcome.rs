@@ -83,6 +83,8 @@ pub enum InputSource {
     Rpc,
     /// An extension, with `sendUserMessage`.
     Extension,
+    /// The extension that started this program with the prompt.
+    Starter,
 }
 
 impl InputSource {
@@ -90,7 +92,7 @@ impl InputSource {
         match self {
             Self::Interactive => "interactive",
             Self::Rpc => "rpc",
-            Self::Extension => "extension",
+            Self::Extension | Self::Starter => "extension",
         }
     }
 }

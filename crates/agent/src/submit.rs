@@ -36,7 +36,7 @@ impl Disposition<'_> {
 }
 
 impl Agent {
-    async fn command(&self, text: &str) -> Option<CommandFate> {
+    async fn command(&self, text: &str, source: InputSource) -> Option<CommandFate> {
         let line = text.strip_prefix('/')?;
         let (name, args) = line.split_once(' ').unwrap_or((line, ""));
         self.extensions.restarts_done().await;
@@ -44,6 +44,13 @@ impl Agent {
             // A command of a stopped extension is not sent to the model.
             let missed = self.extensions.misses_command(name);
             return missed.then(|| CommandFate::Threw(format!("the extension of /{name} was stopped").into()));
+        }
+        if source == InputSource::Starter {
+            let refusal = format!(
+                "/{name} was not run: an extension started this pi, and a command has grants of its own; \
+                 grant exec:pi * to that extension if its agents may run commands"
+            );
+            return Some(CommandFate::Threw(refusal.into()));
         }
         let fate = self.extensions.run_command(name, args).await;
         // Tools that the command registered become available now.
@@ -61,7 +68,7 @@ impl Agent {
         expand: bool,
         accepted: impl FnOnce(Disposition<'_>),
     ) -> Result<Outcome, AgentError> {
-        if expand && let Some(fate) = self.command(&content.content.text()).await {
+        if expand && let Some(fate) = self.command(&content.content.text(), source).await {
             let ending = match fate {
                 CommandFate::Done => Ending::Handled,
                 CommandFate::Threw(error) => Ending::CommandFailed(error),

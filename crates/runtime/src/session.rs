@@ -234,6 +234,8 @@ impl LoadedSession {
             }),
             words: Some(words),
             rules: rules.map(|rules| rules.into_session(&environment.notices)),
+            // Files are checked unless every use of `pi`, or this command line, was granted.
+            is_prompted_by_extension: environment.started_with.is_some(),
             provider_ambient: Some(ambient),
             ..AgentOptions::new(environment.dirs.cwd.clone(), system, files, agent_ambient)
         };
