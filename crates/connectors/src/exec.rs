@@ -248,13 +248,14 @@ impl ResolvedCall {
             None => Err(io::ErrorKind::NotFound.into()),
             Some(program) => {
                 let name = command.clone();
-                program::check_name(&program, &request.permit, &command, &args)?;
+                let is_agent = view::is_agent(&command, &program, options);
+                program::check_name(&program, &request.permit, &command, &args, is_agent)?;
                 shims::check(&program, &request.permit, (&command, &args), &cwd, &options.env)?;
                 environment::leave_out_written(request, &command, &args, &mut env);
-                environment::name_starter(request, &command, &args, &mut env);
+                environment::name_starter(request, is_agent, &args, &mut env);
                 let call = git::Call { program: &program, request, params, cwd: &cwd, folder: &folder, options };
                 let bounds = git::restrict(&call, &mut env)?;
-                if let Some(files) = view::check_arguments(&request.permit, &command, &args, &cwd)? {
+                if let Some(files) = view::check_arguments(&request.permit, &command, &args, &cwd, is_agent)? {
                     environment::name_files(&files, &mut env);
                 }
                 reads::note(&request.permit, &command, &args, input, &cwd);

@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 #![warn(clippy::disallowed_methods)]
 
+mod agents;
 pub mod code_paths;
 mod credentials;
 mod file_tools;
@@ -23,6 +24,7 @@ mod plain_uses;
 mod shell_words;
 pub mod variables;
 
+pub use agents::{AgentFile, files_of_agent, session_by_id};
 pub use credentials::{CredentialUse, GIT_OPTIONS_WITH_VALUE, changes_settings, command_of_git, credential_use};
 pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_line};
 pub use named_uses::{names_relative_file, stays_as_named};

@@ -56,9 +56,8 @@ pub const STARTED_BY: &str = "PIJS_STARTED_BY";
 
 /// Tells `pi`, by [`STARTED_BY`], that an extension started it and so chose the arguments. It uses the same installation, with its
 /// settings and grants, whatever environment the extension passes.
-pub(super) fn name_starter(request: &Request, command: &str, args: &[String], env: &mut BTreeMap<String, String>) {
-    let is_agent = |word: &str| name_of(word) == "pi";
-    if !is_agent(command) && !args.iter().any(|arg| is_agent(arg)) {
+pub(super) fn name_starter(request: &Request, is_agent: bool, args: &[String], env: &mut BTreeMap<String, String>) {
+    if !is_agent && !args.iter().any(|arg| name_of(arg) == "pi") {
         return;
     }
     if !guard::down().is_empty() {

@@ -8,7 +8,7 @@
 use super::ExecOptions;
 use pijs_hostcall::places::normal;
 use pijs_hostcall::{Permit, Reason};
-use pijs_programs::{is_plain, name_behind};
+use pijs_programs::{is_plain, name_behind, name_of};
 use pijs_protocol::{HostcallError, guard};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -71,9 +71,11 @@ pub(super) fn check_name(
     permit: &Permit,
     command: &str,
     args: &[String],
+    is_agent: bool,
 ) -> Result<(), HostcallError> {
     let file = program.file.to_string_lossy();
-    let Some(name) = name_behind(command, &file) else { return Ok(()) };
+    let agent = (is_agent && name_of(command) != "pi").then_some("pi");
+    let Some(name) = agent.or_else(|| name_behind(command, &file)) else { return Ok(()) };
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     if is_plain(name, &words, 0) || permit.means_program(command, &words) || !guard!(ExecNameBehind) {
         return Ok(());

@@ -12,8 +12,8 @@ use pijs_durable::{CheckedFiles, open_real, without_links};
 use pijs_hostcall::places::{Places, ProgramView, Protection, normal};
 use pijs_hostcall::{Access, Permit, Reason};
 use pijs_programs::{
-    CredentialUse, Kind, changes_settings, credential_use, files_of_argument, is_file_tool, kind_of, name_of,
-    names_other_folders, possible_files,
+    AgentFile, CredentialUse, Kind, changes_settings, credential_use, files_of_agent, files_of_argument, is_file_tool,
+    kind_of, name_of, names_other_folders, possible_files, session_by_id,
 };
 use pijs_protocol::{HostcallError, guard};
 use std::ffi::OsStr;
@@ -88,10 +88,20 @@ fn settings_of_others(places: &Places) -> Vec<PathBuf> {
 /// Returns whether a program is the running executable, or another installation of `pi` that no process of this user could have
 /// written.
 fn is_pi(program: &Program, options: &ExecOptions) -> bool {
-    let own = options.supervisor.as_deref().and_then(|path| path.metadata().ok());
-    let is_this = own.is_some_and(|own| (own.dev(), own.ino()) == program.identity);
     let is_called_so = || program.found.file_name().is_some_and(|name| name_of(&name.to_string_lossy()) == "pi");
-    is_this || (is_called_so() && (is_out_of_reach(program) || !guard!(ExecOwnIdentity)))
+    is_this(program, options) || (is_called_so() && (is_out_of_reach(program) || !guard!(ExecOwnIdentity)))
+}
+
+/// Returns whether a program is the running executable, under any name.
+fn is_this(program: &Program, options: &ExecOptions) -> bool {
+    let own = options.supervisor.as_deref().and_then(|path| path.metadata().ok());
+    own.is_some_and(|own| (own.dev(), own.ino()) == program.identity)
+}
+
+/// Returns whether a command starts an agent: it or its file is called `pi`, or it is the running executable under another name.
+pub(super) fn is_agent(command: &str, program: &Program, options: &ExecOptions) -> bool {
+    let is_behind = name_of(&program.file.to_string_lossy()) == "pi" || is_this(program, options);
+    name_of(command) == "pi" || (is_behind && guard!(ExecAgentByFile))
 }
 
 /// Returns whether this user cannot change the program, the path by which it was found, or any folder above either.
@@ -108,6 +118,7 @@ pub(super) fn check_arguments(
     command: &str,
     args: &[String],
     cwd: &Path,
+    is_agent: bool,
 ) -> Result<Option<CheckedFiles>, HostcallError> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     // A grant that names a command of an interpreter does not cover the files of further arguments.
@@ -116,7 +127,6 @@ pub(super) fn check_arguments(
     if runs_anything || permit.covers_every_use(command, &words) || permit.means_program(command, &words) {
         return Ok(None);
     }
-    let is_agent = name_of(command) == "pi";
     let is_identity = |at: usize| {
         command_takes_identity(command) && (words[at].starts_with("-i") || (at > 0 && words[at - 1] == "-i"))
     };
@@ -170,28 +180,15 @@ fn check_files_of_agent(
     words: &[&str],
     cwd: &Path,
 ) -> Result<CheckedFiles, HostcallError> {
-    const FILES: &[&str] = &["--append-system-prompt", "--prompt-template", "--skill", "--system-prompt"];
-    const WRITTEN: &[&str] = &["--export", "--log-json", "--session", "--session-dir", "--tape"];
-    let is_file_option = |option: &str| FILES.contains(&option) || WRITTEN.contains(&option) || names_extension(option);
-    let value = |at: usize| {
-        let joined = words[at].split_once('=').filter(|(option, _)| option.starts_with("--") && is_file_option(option));
-        // Letters after `-e` in the same argument are its value.
-        let attached = words[at].find('e').map(|letter| words[at].split_at(letter + 1));
-        let attached = attached
-            .filter(|(letters, file)| !letters.starts_with("--") && names_extension(letters) && !file.is_empty());
-        let before = at.checked_sub(1).map(|before| (words[before], words[at]));
-        joined.or(attached).or(before.filter(|(option, _)| is_file_option(option)))
-    };
     let mut checked = CheckedFiles::default();
-    for (at, word) in words.iter().enumerate() {
-        let attached = word.strip_prefix('@').map(|file| ("", file));
-        let Some((option, file)) = value(at).or(attached) else { continue };
+    for named_file in files_of_agent(words) {
+        let AgentFile { option, file, is_written } = named_file;
         let named = NamedFile::new(permit, cwd, file);
         let is_read = |path: &Path| permit.path(Access::Read, path).is_ok();
         let is_around_read =
-            |real: &PathBuf| !names_extension(option) || real.is_dir() || real.parent().is_some_and(is_read);
+            |real: &PathBuf| !named_file.is_extension() || real.is_dir() || real.parent().is_some_and(is_read);
         let mut paths = named.paths();
-        if WRITTEN.contains(&option) {
+        if is_written {
             // The file that has the name now, or the folder in which it would be new.
             if let Some((file, real)) = opened_above(&paths[0]) {
                 paths.push(real);
@@ -253,12 +250,17 @@ fn is_refused_to_agent(permit: &Permit, option: &str, path: &Path) -> bool {
         return true;
     }
     let may = |access| permit.path(access, path).is_ok();
-    let is_written = || places.reads_freely(path, None) || path.starts_with(&places.temp) || may(Access::Write);
-    if option == "--session" && path.is_file() && !(may(Access::Read) && is_written()) {
+    let is_free = |path: &Path| places.reads_freely(path, None) || path.starts_with(&places.temp);
+    if option == "--session" && path.is_file() && !(may(Access::Read) && (is_free(path) || may(Access::Write))) {
         return guard!(ExecAgentSessions);
     }
     // Any session in the folder has the protection of this one.
     let inside = path.join("new.jsonl");
+    let made = if option == "--session-dir" { &inside } else { path };
+    let may_make = || (is_free(made) && !permit.runs_later(made)) || permit.path(Access::Make, made).is_ok();
+    if (is_new || made != path) && !may_make() && guard!(ExecAgentNewFiles) {
+        return true;
+    }
     let is_among_sessions = option == "--session-dir" && protection(&inside) == Protection::All;
     is_among_sessions && permit.path(Access::Make, &inside).is_err() && guard!(ExecAgentSessions)
 }
@@ -353,12 +355,6 @@ fn links_below(folder: &Path, targets: &mut Vec<(Metadata, PathBuf)>) -> bool {
     true
 }
 
-/// Returns whether an option of `pi` takes an extension as its value: `--extension`, `-e`, or short options that end in `e`.
-fn names_extension(option: &str) -> bool {
-    let letters = option.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
-    option == "--extension" || letters.is_some_and(|letters| letters.ends_with('e'))
-}
-
 fn refusal(command: &str, file: &str) -> HostcallError {
     Reason::ProtectedPath
         .refusal("read", "exec", &format!("{command} '{file}'"))
@@ -395,16 +391,6 @@ fn is_above_credentials(permit: &Permit, command: &str, args: &[&str], path: &Pa
 fn is_own_session(permit: &Permit, path: &Path) -> bool {
     let is_new = path.symlink_metadata().is_err();
     permit.path(Access::Read, path).is_ok() || (is_new && permit.path(Access::Make, path).is_ok())
-}
-
-/// Returns the id of a session in `--session ID`, which selects any session of the user instead of a file.
-fn session_by_id<'a>(words: &[&'a str]) -> Option<&'a str> {
-    let values = words.iter().enumerate().filter_map(|(at, word)| match word.split_once('=') {
-        Some(("--session", value)) => Some(value),
-        None if *word == "--session" => words.get(at + 1).copied(),
-        _ => None,
-    });
-    values.into_iter().find(|value| !value.contains('/') && !value.ends_with(".jsonl"))
 }
 
 /// Returns whether a program takes a key file after `-i`, which it uses but does not print.

@@ -109,6 +109,13 @@ impl Permit {
             && guard!(GateCreateOnly)
     }
 
+    /// Returns whether what is written to a path runs or configures programs later, so that a grant has to name it: a part of the
+    /// home that holds settings, or code of another extension.
+    pub fn runs_later(&self, path: &Path) -> bool {
+        let inner = &self.gate.inner;
+        inner.places.is_in_settings(path) || inner.code.is_others(Access::Make, path, &self.profile)
+    }
+
     /// Returns whether the session may switch to a file. Every extension sees its content, and later entries are written there.
     /// So the file must have been the session's file before, or have the name of a session and be readable and writable by the
     /// caller.

@@ -139,6 +139,8 @@ super::guards! {
     EventsSize = "events.size",
     /// Limits undelivered updates of a call.
     EventsUpdateBacklog = "events.update-backlog",
+    /// Treats the running `pi` as an agent under any name of its file.
+    ExecAgentByFile = "exec.agent-by-file",
     /// Refuses files for an agent that the extension which starts it cannot read.
     ExecAgentFiles = "exec.agent-files",
     /// Lets a started `pi` read only the files that were checked when an extension named them.
@@ -147,6 +149,8 @@ super::guards! {
     ExecAgentInstallation = "exec.agent-installation",
     /// Refuses a folder of texts for a started `pi` whose links lead to files that the extension cannot read.
     ExecAgentLinks = "exec.agent-links",
+    /// Refuses new sessions of a started agent in folders that the extension may not write to.
+    ExecAgentNewFiles = "exec.agent-new-files",
     /// Refuses a session for a started `pi` that the extension cannot read, and a folder in which the user's sessions are.
     ExecAgentSessions = "exec.agent-sessions",
     /// Refuses a protected file that a started `pi` would write: a session, a tape, a log.
