@@ -18,7 +18,7 @@ pub use locate::{changed_folder, git_folder};
 pub use settings::{GitKeys, GitSetting, git_keys, only_repository_signs};
 
 use pijs_durable::read_regular;
-use pijs_programs::files_of_argument;
+use pijs_programs::{command_of_git, files_of_argument};
 use serde::{Deserialize, Serialize};
 use settings::{files_of_setting, runs_program_of_user};
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,7 +139,7 @@ impl FileBounds {
         bounds.add_settings(used, session.home);
         bounds.add_arguments(used);
         bounds.add_variables(used, session.home);
-        if used.words.iter().any(|word| MAKE_WORK_TREES.contains(word)) {
+        if makes_work_tree(used.words) {
             bounds.add_new_work_trees(used, session.home);
         }
         if used.keys == GitKeys::All || used.settings.iter().any(|setting| runs_program_of_user(setting, used.keys)) {
@@ -214,7 +214,7 @@ impl FileBounds {
                 // The file names the `.git` file of the other work tree.
                 let named = lines(&entry.join("gitdir"));
                 let trees = named.iter().filter_map(|line| Path::new(line).parent());
-                let is_its = |tree: &&Path| used.words.contains(&"worktree") && git_folder(tree) == entry;
+                let is_its = |tree: &&Path| command_of_git(used.words) == Some("worktree") && git_folder(tree) == entry;
                 trees.filter(is_its).for_each(|tree| self.write(tree));
             }
         }
@@ -358,8 +358,13 @@ fn lines(file: &Path) -> Vec<String> {
     String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
 }
 
+/// Returns whether git with these arguments makes a work tree at a path of them.
+pub fn makes_work_tree(words: &[&str]) -> bool {
+    command_of_git(words).is_some_and(|command| MAKE_WORK_TREES.contains(&command))
+}
+
 /// Returns whether a folder has the layout of a repository, or of a work tree's part of one.
-fn is_repository(folder: &Path) -> bool {
+pub fn is_repository(folder: &Path) -> bool {
     folder.join("HEAD").symlink_metadata().is_ok()
         && (folder.join("objects").is_dir() || folder.join("commondir").is_file())
 }
@@ -497,5 +502,18 @@ mod tests {
         assert_eq!(world.open(&bounds, &["outside/new/x"]).1, ["outside/new/x"]);
         let bounds = world.bounds(&["clone", "https://a.example/x", "../../home/new"], &[], GitKeys::None);
         assert_eq!(world.open(&bounds, &["home/new"]).1, [""; 0]);
+    }
+
+    #[test]
+    fn other_words_than_the_command_make_no_work_tree() {
+        let world = World::new();
+        for line in [
+            ["commit", "-m", "init", "../../outside/x"],
+            ["log", "--", "clone", "../../outside/x"],
+            ["-C", "worktree", "add", "../../outside/x"],
+        ] {
+            let bounds = world.bounds(&line, &[], GitKeys::None);
+            assert_eq!(world.open(&bounds, &["outside/x"]).1, [""; 0], "{line:?}");
+        }
     }
 }
