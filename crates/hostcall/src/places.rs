@@ -42,6 +42,8 @@ pub struct Places {
     pi_folders: [PathBuf; 3],
     /// State of PiJS outside of pi's folders.
     own: OwnState,
+    /// Targets of links among the settings in the home, with the names of the links below the home.
+    linked_settings: Vec<(PathBuf, PathBuf)>,
 }
 
 /// Protection of a path that applies in every mode and against every grant, weakest first.
@@ -67,7 +69,8 @@ impl Places {
     ) -> Self {
         let (project, home, agent_dir) = (project.into(), home.into(), agent_dir.into());
         let pi_folders = [agent_dir.clone(), home.join(".pi"), project.join(".pi")];
-        Self { project, home, agent_dir, temp: temp.into(), pi_folders, own: OwnState::default() }
+        let (temp, own) = (temp.into(), OwnState::default());
+        Self { project, home, agent_dir, temp, pi_folders, own, linked_settings: Vec::new() }
     }
 
     /// Converts a path of a call to an absolute, normalised one.
@@ -130,14 +133,26 @@ impl Places {
     }
 
     /// Returns whether `path` is in a part of the home that holds settings or programs: hidden files and folders, and folders of
-    /// programs. A grant of the home covers none of these; only a grant that names them does. Exempt is the folder in which the
-    /// session runs.
+    /// programs, also where links in the home lead. A grant of the home covers none of these; only a grant that names them does.
+    /// Exempt is the folder in which the session runs.
     pub(crate) fn is_in_settings(&self, path: &Path) -> bool {
+        self.settings_around(path).is_some()
+    }
+
+    /// Returns the file or folder that a grant has to name to cover a path among the settings of the home: `~/.config/x` for
+    /// `~/.config/x/a`.
+    pub(crate) fn settings_around<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         if self.project != self.home && path.starts_with(&self.project) {
-            return false;
+            return None;
         }
-        let first = under(path, &self.home).and_then(|names| names.first().copied());
-        first.and_then(OsStr::to_str).is_some_and(is_settings_name)
+        let around = |names: &[&OsStr]| path.ancestors().nth(names.len() - settings_depth(names)?);
+        let linked = || {
+            self.linked_settings.iter().find_map(|(target, link)| {
+                let names: Vec<&OsStr> = link.iter().chain(below(path, target)?).collect();
+                around(&names)
+            })
+        };
+        under(path, &self.home).and_then(|names| around(&names)).or_else(linked)
     }
 
     /// Returns the folder of sessions.
@@ -355,6 +370,17 @@ pub fn may_hold_secrets(path: &str) -> bool {
     let sample = ["example", "sample", "template", "dist"].contains(&ending);
     (name == ".env" || name.starts_with(".env.")) && !sample
 }
+
+/// Returns the number of names below the home that a grant has to give in full to cover a path among settings.
+fn settings_depth(names: &[&OsStr]) -> Option<usize> {
+    names.first().and_then(|name| name.to_str()).filter(|name| is_settings_name(name))?;
+    let shared = SHARED_SETTINGS.iter().filter(|shared| begins_exactly(names, shared) && guard!(PlacesSharedSettings));
+    let depth = shared.map(|shared| shared.split('/').count() + 1).max().unwrap_or(1);
+    Some(depth.min(names.len()))
+}
+
+/// Folders of a home in which each entry belongs to another program.
+const SHARED_SETTINGS: &[&str] = &[".cache", ".config", ".local", ".local/share", ".local/state"];
 
 /// Folders of a home that are not hidden and contain programs or settings.
 const SETTINGS: &[&str] = &["AppData", "Library", "bin"];

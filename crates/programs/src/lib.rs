@@ -20,6 +20,7 @@ pub mod input;
 mod interpreters;
 mod named_uses;
 pub mod obeyed;
+mod own_caches;
 mod plain_uses;
 mod shell_words;
 pub mod variables;
@@ -28,6 +29,7 @@ pub use agents::{AgentFile, files_of_agent, session_by_id};
 pub use credentials::{CredentialUse, GIT_OPTIONS_WITH_VALUE, changes_settings, command_of_git, credential_use};
 pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_line};
 pub use named_uses::{names_relative_file, stays_as_named};
+pub use own_caches::own_caches;
 
 use file_tools::FILE_TOOLS;
 use interpreters::INTERPRETERS;

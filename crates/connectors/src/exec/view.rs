@@ -6,10 +6,11 @@
 //!
 //! `pi` itself is exempt: it works with these files, and runs its extensions under its own rules.
 
+use self::unwritten::ListedUse;
 use super::ExecOptions;
 use super::program::Program;
 use pijs_durable::{CheckedFiles, open_real, without_links};
-use pijs_hostcall::places::{Places, ProgramView, Protection, normal};
+use pijs_hostcall::places::{ProgramView, Protection, normal};
 use pijs_hostcall::{Access, Permit, Reason};
 use pijs_programs::{
     AgentFile, CredentialUse, Kind, changes_settings, credential_use, files_of_agent, files_of_argument, is_file_tool,
@@ -20,6 +21,8 @@ use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+mod unwritten;
 
 /// Returns the files that a program with these arguments cannot access.
 pub(super) fn of(
@@ -55,34 +58,8 @@ pub(super) fn of(
     }
     let is_tool = names.into_iter().any(|name| kind_of(name) == Kind::Options) && guard!(ExecToolSettings);
     let keeps_settings = is_tool && !is_every_use && !changes_settings(command, args);
-    if needs_none || keeps_settings {
-        view.unwritten.extend(places.runs_in_home());
-    }
-    if keeps_settings && !needs_none {
-        view.unwritten.extend(settings_of_others(places));
-    }
-    if names.into_iter().any(is_file_tool) || (needs_none && guard!(ExecToolSettings)) {
-        // Such a tool cannot create entries directly in the home folder, so the list of present entries is complete.
-        let entries = std::fs::read_dir(&places.home).into_iter().flatten().flatten().map(|entry| entry.path());
-        view.unwritten.extend(entries.filter(|entry| places.is_settings_of_home(entry)));
-    }
+    view.unwritten.extend(unwritten::by_listed_tool(&ListedUse { permit, names, args, needs_none, keeps_settings }));
     view
-}
-
-/// Returns the settings and programs in the home that git, ssh and their like do not write when they authenticate or sign.
-fn settings_of_others(places: &Places) -> Vec<PathBuf> {
-    const FOLDERS: &[(&str, &[&str])] = &[
-        ("", &[".config", ".git-credential-cache", ".git-credentials", ".gnupg", ".local", ".ssh"]),
-        (".config", &["gh", "git"]),
-        (".local", &["share", "state"]),
-        (".local/share", &["gnupg"]),
-        (".local/state", &["gh"]),
-    ];
-    let entries = FOLDERS.iter().flat_map(|(folder, own)| {
-        let entries = std::fs::read_dir(places.home.join(folder)).into_iter().flatten().flatten();
-        entries.filter(|entry| !own.iter().any(|own| entry.file_name() == *own)).map(|entry| entry.path())
-    });
-    entries.filter(|entry| places.is_settings_of_home(entry)).collect()
 }
 
 /// Returns whether a program is the running executable, or another installation of `pi` that no process of this user could have

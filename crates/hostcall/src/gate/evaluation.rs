@@ -283,10 +283,11 @@ impl Evaluation<'_> {
                 .by_grant(access.capability(), |scope| scope.names_path(path))
                 .map_err(|_| Denial { reason: Reason::Scope, rule: Rule::RunsLater }),
             (_, Access::Write | Access::Make)
-                if !is_own_data && self.inner.places.is_in_settings(path) && guard!(GateHomeSettings) =>
+                if let Some(around) = self.inner.places.settings_around(path)
+                    && !is_own_data
+                    && guard!(GateHomeSettings) =>
             {
-                let home = &self.inner.places.home;
-                self.by_grant(access.capability(), |scope| scope.names_in_home(path, home))
+                self.by_grant(access.capability(), |scope| scope.names_settings(path, around))
                     .map_err(|_| Denial { reason: Reason::Scope, rule: Rule::RunsLater })
             }
             (_, Access::Look) => {

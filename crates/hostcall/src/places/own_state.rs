@@ -5,7 +5,7 @@
 //! folder, or a parent of one) only `.jsonl` files, the format of sessions and ledgers, and the marks of open ledgers are
 //! protected.
 
-use super::{Places, Protection, below, is_code};
+use super::{Places, Protection, SHARED_SETTINGS, below, is_code, settings_depth};
 use pijs_durable::Owner;
 use pijs_protocol::guard;
 use std::ffi::OsStr;
@@ -46,11 +46,29 @@ pub struct OwnState {
 }
 
 impl Places {
-    /// Sets the state of PiJS outside pi's own folders that is protected too.
+    /// Sets the state of PiJS outside pi's own folders that is protected too, and looks for links among the settings in the home.
     #[must_use]
     pub fn with_own_state(mut self, own: OwnState) -> Self {
         self.own = own;
+        self.linked_settings = self.linked_settings();
         self
+    }
+
+    /// Returns the targets of links among the settings in the home, with the names of the links. Left out are targets around or in
+    /// the session's folders, and others among the settings.
+    fn linked_settings(&self) -> Vec<(PathBuf, PathBuf)> {
+        let mut found = Vec::new();
+        for folder in [""].iter().chain(SHARED_SETTINGS) {
+            let entries = self.home.join(folder).read_dir().into_iter().flatten().flatten();
+            let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+            for link in links.filter_map(|link| Some((link.path().canonicalize().ok()?, link.path()))) {
+                let (target, link) = (link.0, link.1.strip_prefix(&self.home).map(Path::to_owned));
+                let is_open = self.is_worked_in(&target) || self.is_shared(&target) || self.is_in_settings(&target);
+                let is_settings = |link: &PathBuf| settings_depth(&link.iter().collect::<Vec<_>>()).is_some();
+                found.extend(link.ok().filter(|link| !is_open && is_settings(link)).map(|link| (target, link)));
+            }
+        }
+        found
     }
 
     /// Adds extensions that are loaded from paths to the protected places: files, and package folders.
@@ -130,7 +148,8 @@ impl Places {
         let own = &self.own;
         let all = [&own.closed, &own.unwritten, &own.links, &own.extensions, &own.stores, &own.ledgers];
         let all = all.into_iter().chain([&own.sessions, &own.session_files, &own.runs_later]);
-        all.flatten().any(|kept| below(kept, path).is_some())
+        let linked = self.linked_settings.iter().map(|(target, _)| target);
+        all.flatten().chain(linked).any(|kept| below(kept, path).is_some())
     }
 
     /// Returns whether a path is part of a ledger in a folder.
@@ -142,6 +161,11 @@ impl Places {
     fn is_kept_in(&self, path: &Path, folder: &Path) -> bool {
         let Some(mut rest) = below(path, folder) else { return false };
         !self.is_shared(folder) || (rest.next().is_some_and(is_lines) && rest.next().is_none())
+    }
+
+    /// Returns whether a path is in the project or in the folder for temporary files.
+    pub(super) fn is_worked_in(&self, path: &Path) -> bool {
+        path.starts_with(&self.project) || path.starts_with(&self.temp)
     }
 
     /// Returns whether a folder also contains files other than state of PiJS.

@@ -4,7 +4,7 @@
 //! keys and credentials are closed to programs that do not need them.
 
 use super::tables::{AGENT_FOLDER, HOME, PI_FOLDER, STORES};
-use super::{Places, Protection};
+use super::{OwnState, Places, Protection};
 use pijs_protocol::guard;
 use std::path::{Path, PathBuf};
 
@@ -49,9 +49,8 @@ impl Places {
         let own = &self.own;
         view.closed.extend(own.closed_to_programs.iter().cloned());
         view.unwritten.extend(own.unwritten_by_programs.iter().chain(&own.extensions).chain(&own.stores).cloned());
-        let is_worked_in = |path: &Path| path.starts_with(&self.project) || path.starts_with(&self.temp);
         let folders = own.sessions.iter().chain(&own.ledgers).filter(|folder| !self.is_shared(folder));
-        view.closed.extend(folders.chain(&own.session_files).filter(|path| !is_worked_in(path)).cloned());
+        view.closed.extend(folders.chain(&own.session_files).filter(|path| !self.is_worked_in(path)).cloned());
         view
     }
 
@@ -67,6 +66,21 @@ impl Places {
     pub fn runs_in_home(&self) -> impl Iterator<Item = PathBuf> {
         let run = HOME.iter().filter(|(_, protection)| *protection != Protection::All);
         run.map(|(name, _)| self.home.join(name))
+    }
+
+    /// Returns code and settings outside of the session's folders, which programs run or obey later: targets of links in the home,
+    /// folders of the search path, extensions, and what settings, keys and servers name. Left out are folders around those of the
+    /// session, and what belongs to the extension at `own`.
+    pub fn runs_elsewhere(&self, own: Option<&Path>) -> impl Iterator<Item = PathBuf> {
+        let OwnState { unwritten, runs_later, links, .. } = &self.own;
+        let is_open = move |path: &Path| self.is_open_to_programs(path) || own.is_some_and(|own| own.starts_with(path));
+        unwritten.iter().chain(runs_later).chain(links).filter(move |path| !is_open(path)).cloned()
+    }
+
+    /// Returns whether programs may write to a path because the session works there: in the project or among temporary files, or
+    /// around the session's folders.
+    pub fn is_open_to_programs(&self, path: &Path) -> bool {
+        self.is_worked_in(path) || self.is_shared(path)
     }
 
     /// Returns whether an entry of the home contains settings of programs, or programs. File tools cannot write such an entry.
@@ -87,7 +101,6 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::places::OwnState;
 
     #[test]
     fn pis_own_folders_are_no_working_folders_and_the_home_is_one() {

@@ -1,7 +1,7 @@
 //! Path patterns of a scope, matched against absolute, normalised paths.
 
 use super::{CompiledScope, ScopeError};
-use crate::places::{Places, is_settings_name, normal};
+use crate::places::{Places, normal};
 use globset::{GlobBuilder, GlobMatcher};
 use std::path::{Path, PathBuf};
 
@@ -57,13 +57,13 @@ impl CompiledScope {
         })
     }
 
-    /// Returns whether a pattern that covers `path` names the entry of `home` that contains it (`~/.config/x/**`) rather than the
-    /// whole home, which a settings folder requires.
-    pub(crate) fn names_in_home(&self, path: &Path, home: &Path) -> bool {
+    /// Returns whether a pattern that covers `path` names `settings`, the file or folder of one program among the settings of the
+    /// home (`~/.config/x/**`), rather than a folder of many.
+    pub(crate) fn names_settings(&self, path: &Path, settings: &Path) -> bool {
         self.paths.as_ref().is_some_and(|patterns| {
             patterns.iter().any(|pattern| match pattern {
-                PathPattern::Below(folder) => path.starts_with(folder) && folder != home && folder.starts_with(home),
-                PathPattern::Glob(glob) => glob.is_match(path) && begins_in_settings(glob.glob().glob(), home),
+                PathPattern::Below(folder) => path.starts_with(folder) && folder.starts_with(settings),
+                PathPattern::Glob(glob) => glob.is_match(path) && begins_with_name(glob.glob().glob(), settings),
             })
         })
     }
@@ -75,11 +75,13 @@ pub(crate) fn escaped_path(path: &Path) -> String {
     if text.contains(['*', '?', '[', '{']) { escaped(&text) } else { text.into_owned() }
 }
 
-/// Returns whether a path pattern begins with the home and the name of a settings folder there.
-fn begins_in_settings(pattern: &str, home: &Path) -> bool {
-    let home = escaped(&home.to_string_lossy());
-    let rest = pattern.strip_prefix(home.as_str()).and_then(|rest| rest.strip_prefix('/'));
-    rest.and_then(|rest| rest.split('/').next()).is_some_and(is_settings_name)
+/// Returns whether a path pattern begins with the folder of `settings`, and with at least the first letter of its name.
+fn begins_with_name(pattern: &str, settings: &Path) -> bool {
+    let (Some(folder), Some(name)) = (settings.parent(), settings.file_name()) else { return false };
+    let folder = escaped(&folder.to_string_lossy());
+    let rest = pattern.strip_prefix(folder.as_str()).and_then(|rest| rest.strip_prefix('/'));
+    let first = rest.and_then(|rest| rest.chars().next());
+    first.is_some_and(|first| name.to_string_lossy().starts_with(first))
 }
 
 /// Escapes a name in a pattern. The library's escape function leaves backslashes alone, which would escape the brackets that it

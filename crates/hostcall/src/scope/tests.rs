@@ -337,21 +337,30 @@ fn a_grant_of_the_home_names_none_of_its_settings() {
         let scope = Scope { paths: Some(vec![pattern.to_owned()]), ..Scope::default() };
         let scope = CompiledScope::compile(Some(&scope), &places(), None).expect("it compiles");
         let places = places();
-        assert!(places.is_in_settings(Path::new(path)), "{path}");
-        scope.names_in_home(Path::new(path), &places.home)
+        let settings = places.settings_around(Path::new(path)).expect("it is among settings");
+        scope.names_settings(Path::new(path), settings)
     };
     for (pattern, path) in [
         ("~/.config/x/**", "/home/me/.config/x/a"),
-        ("~/.config", "/home/me/.config/x/a"),
+        ("~/.config", "/home/me/.config"),
+        ("~/.config/x*/a", "/home/me/.config/x/a"),
         ("~/.hgrc", "/home/me/.hgrc"),
-        ("~/.config/*/a", "/home/me/.config/x/a"),
-        ("~/.*/**", "/home/me/.config/x/a"),
+        ("~/.kept/*/a", "/home/me/.kept/x/a"),
+        ("~/.*/**", "/home/me/.kept/x/a"),
+        ("~/.local/share/x/**", "/home/me/.local/share/x/a"),
+        ("~/.local/bin/**", "/home/me/.local/bin/a"),
         ("/home/me/bin/**", "/home/me/bin/a"),
     ] {
         assert!(names(pattern, path), "{pattern} {path}");
     }
     for (pattern, path) in [
         ("~/**", "/home/me/.config/x/a"),
+        ("~/.config", "/home/me/.config/x/a"),
+        ("~/.config/*/a", "/home/me/.config/x/a"),
+        ("~/.*/**", "/home/me/.config/x/a"),
+        ("~/.cache/**", "/home/me/.cache/x/a"),
+        ("~/.local/share/**", "/home/me/.local/share/x/a"),
+        ("~/.local/**", "/home/me/.local/bin/a"),
         ("~/*/x/a", "/home/me/.config/x/a"),
         ("~/{.config,y}/x/a", "/home/me/.config/x/a"),
         ("/home/**", "/home/me/.hgrc"),

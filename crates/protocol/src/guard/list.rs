@@ -161,6 +161,10 @@ super::guards! {
     ExecArguments = "exec.arguments",
     /// Stops git from treating a plain folder as a bare repository.
     ExecBareRepository = "exec.bare-repository",
+    /// Prevents known tools from writing what programs keep in the cache folder of the home.
+    ExecCachedCode = "exec.cached-code",
+    /// Prevents known tools from writing code that settings, links and the search path name outside of the project.
+    ExecCodeElsewhere = "exec.code-elsewhere",
     /// Starts a program only in the working folder that the gate decided about.
     ExecCwd = "exec.cwd",
     /// Refuses working folders that contain PiJS's own files.
@@ -551,6 +555,8 @@ super::guards! {
     PlacesSessions = "places.sessions",
     /// Protects only the sessions in a folder that was given to `--session-dir` and holds other files as well.
     PlacesSharedSessions = "places.shared-sessions",
+    /// Requires a grant to name the program's own folder among settings of many programs, such as `~/.cache`.
+    PlacesSharedSettings = "places.shared-settings",
     /// Refuses to start with a policy that cannot be parsed.
     PolicyReadable = "policy.readable",
     /// Ignores input typed before a permission prompt could be read.
