@@ -168,8 +168,8 @@ pub(super) fn restrict(
     let Call { request, params: ProgramParams { command, args, .. }, .. } = call;
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let is_every_use = request.permit.covers_every_use(command, &words) || !guard!(ExecGitSettings);
-    if !is_every_use && call.is_called(|name| name.eq_ignore_ascii_case("hg")) {
-        // The configuration of a repository can name hooks and extensions.
+    if !is_every_use && call.is_called(|name| name.eq_ignore_ascii_case("hg") || git_settings::runs_git(name)) {
+        // The configuration of a repository can name hooks and extensions. Programs that run git run `hg` in its repositories.
         env.insert("HGRCSKIPREPO".to_owned(), "1".to_owned());
     }
     let is_git = call.is_called(|name| name.eq_ignore_ascii_case("git"));
