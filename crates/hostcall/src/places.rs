@@ -272,6 +272,9 @@ impl Places {
                 return Protection::All;
             }
         }
+        if self.is_ticket(path) {
+            return Protection::All;
+        }
         let mut worst = Protection::None;
         for folder in &self.pi_folders {
             if let Some(rest) = under(path, folder) {
@@ -306,6 +309,19 @@ impl Places {
             }
         }
         worst
+    }
+
+    /// Returns whether a path is a ticket of Kerberos, which authenticates like a key, in a folder where they are kept.
+    fn is_ticket(&self, path: &Path) -> bool {
+        let is_kept_in = |folder: &Path| {
+            let mut names = below(path, folder)?;
+            let first = names.next()?;
+            // A user has a folder of its own in `/run/user`.
+            let name = if folder.ends_with("run/user") { names.next()? } else { first };
+            Some(name.as_encoded_bytes().starts_with(b"krb5cc"))
+        };
+        let folders = [self.temp.as_path(), Path::new("/tmp"), Path::new("/run/user")];
+        !path.starts_with(&self.project) && folders.into_iter().any(|folder| is_kept_in(folder) == Some(true))
     }
 
     /// Expands a leading `<project>`, `<package>`, `<pi>`, `<home>` or `<temp>` of a grant's path pattern; `<pi>` expands to
