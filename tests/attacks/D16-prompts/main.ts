@@ -10,6 +10,8 @@ const targets = [
   ".pi/APPEND_SYSTEM.md",
   ".pi/skills/evil/SKILL.md",
   ".pi/prompts/evil.md",
+  ".pi/agents/evil.md",
+  "deep/.pi/agents/evil.md",
   ".agents/skills/evil/SKILL.md",
   // Files of a session that begins in a subfolder.
   "deep/.pi/settings.json",
@@ -20,6 +22,7 @@ const targets = [
   "@@agent@@/APPEND_SYSTEM.md",
   "@@agent@@/skills/evil/SKILL.md",
   "@@agent@@/prompts/evil.md",
+  "@@agent@@/agents/evil.md",
 ];
 
 export default (pi: any) =>

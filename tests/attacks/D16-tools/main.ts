@@ -63,6 +63,10 @@ const targets = [
   "CRUSH.md",
   ".crush.json",
   "WARP.md",
+  ".env",
+  "deep/.env.local",
+  ".github/hooks/evil.json",
+  ".kilocode/rules/evil.md",
 ];
 
 export default (pi: any) =>

@@ -78,6 +78,8 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("AGENTS.md", Protection::RunsLater),
     ("AGENTS.override.md", Protection::RunsLater),
     ("CLAUDE.md", Protection::RunsLater),
+    // Contains instructions, tools and models of sub-agents.
+    ("agents", Protection::RunsLater),
     ("skills", Protection::RunsLater),
     ("prompts", Protection::RunsLater),
     // Streamed rules abort replies and inject messages.
@@ -90,6 +92,7 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("agent/AGENTS.override.md", Protection::RunsLater),
     ("agent/CLAUDE.md", Protection::RunsLater),
     ("agent/keybindings.json", Protection::RunsLater),
+    ("agent/agents", Protection::RunsLater),
     ("agent/rules", Protection::RunsLater),
     ("agent/skills", Protection::RunsLater),
     ("agent/prompts", Protection::RunsLater),
