@@ -10,6 +10,7 @@ mod tables;
 
 pub use own_state::OwnState;
 pub(crate) use own_state::{LEDGER_MARKS, is_lines, is_same, without_aside};
+pub use pijs_programs::secrets::may_hold_secrets;
 pub use program_view::ProgramView;
 
 use crate::subject::{Access, PathForm, PathUse};
@@ -365,28 +366,6 @@ pub fn is_code(path: &Path) -> bool {
     !name.as_encoded_bytes().starts_with(b".") && ending.is_some_and(|ending| ENDINGS.contains(&ending))
 }
 
-/// Returns whether a file of this name may hold secrets: keys, credentials, environment files.
-///
-/// Only the name counts, on purpose: the result decides whether sending data needs a prompt, not which files may be read.
-pub fn may_hold_secrets(path: &str) -> bool {
-    let mut names = path.rsplit(['/', '\\']);
-    let name = names.next().unwrap_or(path).to_ascii_lowercase();
-    // The URL of a repository's remote may contain a password.
-    if name == "config" && names.next().is_some_and(|folder| folder.eq_ignore_ascii_case(".git")) {
-        return true;
-    }
-    // A copy has the content of the original.
-    let ends = [".bak", ".old", ".orig", ".save", "~"];
-    let name = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
-    let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
-    let stem = stem.trim_start_matches('.');
-    if SECRET_ENDINGS.contains(&ending) || SECRET_NAMES.contains(&name) || SECRET_STEMS.contains(&stem) {
-        return true;
-    }
-    let sample = ["example", "sample", "template", "dist"].contains(&ending);
-    (name == ".env" || name.starts_with(".env.")) && !sample
-}
-
 /// Returns the number of names below the home that a grant has to give in full to cover a path among settings.
 fn settings_depth(names: &[&OsStr]) -> Option<usize> {
     names.first().and_then(|name| name.to_str()).filter(|name| is_settings_name(name))?;
@@ -400,39 +379,6 @@ const SHARED_SETTINGS: &[&str] = &[".cache", ".config", ".local", ".local/share"
 
 /// Folders of a home that are not hidden and contain programs or settings.
 const SETTINGS: &[&str] = &["AppData", "Library", "bin"];
-
-const SECRET_ENDINGS: &[&str] =
-    &["env", "jks", "kdb", "kdbx", "key", "keystore", "p12", "pem", "pfx", "ppk", "tfstate", "tfvars"];
-const SECRET_NAMES: &[&str] = &[
-    ".dev.vars",
-    ".envrc",
-    ".git-credentials",
-    ".htpasswd",
-    ".mcp.json",
-    ".netrc",
-    ".npmrc",
-    ".pgpass",
-    ".pypirc",
-    "credentials",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
-    "id_rsa",
-    "mcp.json",
-];
-const SECRET_STEMS: &[&str] = &[
-    "auth",
-    "client_secret",
-    "credentials",
-    "kubeconfig",
-    "oauth_creds",
-    "secret",
-    "secrets",
-    "service-account",
-    "service_account",
-    "token",
-    "tokens",
-];
 
 /// Checks a path string: it must not be empty, contain NUL or be too long.
 fn check(path: &str) -> Result<(), HostcallError> {
@@ -695,45 +641,6 @@ mod tests {
         for path in ["auth.jsonl", "notes.json", "pijs.md", "git.txt"] {
             let path = Path::new("/home/me/.pi/agent").join(path);
             assert_eq!(places.protection(&path, None), Protection::None, "{path:?}");
-        }
-    }
-
-    #[test]
-    fn files_that_may_hold_secrets_are_known_by_name() {
-        for path in [
-            ".env",
-            "a/.env.local",
-            "/x/server.KEY",
-            "id_rsa",
-            "~/.aws/credentials",
-            "secrets.yaml",
-            "auth.json",
-            "~/.claude/.credentials.json",
-            ".git/config",
-            "/projects/app/sub/.Git/config",
-            "deploy/prod.env",
-            ".envrc",
-            "infra/prod.tfvars",
-            "client_secret.json",
-            ".mcp.json",
-            ".cursor/mcp.json",
-            "id_rsa.bak",
-        ] {
-            assert!(may_hold_secrets(path), "{path}");
-        }
-        for path in [
-            "a.ts",
-            ".env.example",
-            "environment.md",
-            "keyboard.ts",
-            "id_rsa.md.ts",
-            "token/parser.rs",
-            "config",
-            "git/config",
-            "prod.env.sample",
-            "",
-        ] {
-            assert!(!may_hold_secrets(path), "{path}");
         }
     }
 

@@ -22,6 +22,7 @@ mod named_uses;
 pub mod obeyed;
 mod own_caches;
 mod plain_uses;
+pub mod secrets;
 mod shell_words;
 pub mod variables;
 

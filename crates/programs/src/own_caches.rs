@@ -12,3 +12,15 @@ pub fn own_caches(command: &str) -> &'static [&'static str] {
         _ => &[],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_keeps_results_and_a_file_tool_nothing() {
+        assert!(own_caches("/usr/bin/x86_64-linux-gnu-gcc-12").contains(&".cache/ccache"));
+        assert_eq!(own_caches("go"), [".cache/go-build"]);
+        assert_eq!(own_caches("cp"), [""; 0]);
+    }
+}

@@ -1,7 +1,7 @@
 //! Tables of protected names, by folder.
 
 use super::Protection;
-use pijs_programs::obeyed;
+use pijs_programs::{obeyed, secrets};
 
 /// Folders with access to other processes, devices and kernel state.
 pub(super) const SYSTEM: &[&str] = &["/proc", "/sys", "/dev"];
@@ -98,14 +98,20 @@ pub(super) const PI_FOLDER: &[(&str, Protection)] = &[
     ("agent/prompts", Protection::RunsLater),
 ];
 
-/// Names protected in the home: keys, credentials, files that a shell or a desktop runs by itself, and [`obeyed::IN_HOME`].
+/// Names protected in the home: keys and credentials ([`secrets::IN_HOME`]), files that a shell or a desktop runs by itself, and
+/// [`obeyed::IN_HOME`].
 pub(super) const HOME: &[(&str, Protection)] = &{
-    let mut all = [("", Protection::RunsLater); KEPT_IN_HOME.len() + obeyed::IN_HOME.len()];
+    let (kept, closed) = (KEPT_IN_HOME.len(), secrets::IN_HOME.len());
+    let mut all = [("", Protection::All); KEPT_IN_HOME.len() + secrets::IN_HOME.len() + obeyed::IN_HOME.len()];
     let mut at = 0;
     while at < all.len() {
-        match at.checked_sub(KEPT_IN_HOME.len()) {
-            Some(later) => all[at].0 = obeyed::IN_HOME[later],
-            None => all[at] = KEPT_IN_HOME[at],
+        // The first name that fits counts: `.config/git/credentials` before `.config/git`.
+        if at < closed {
+            all[at].0 = secrets::IN_HOME[at];
+        } else if at < closed + kept {
+            all[at] = KEPT_IN_HOME[at - closed];
+        } else {
+            all[at] = (obeyed::IN_HOME[at - closed - kept], Protection::RunsLater);
         }
         at += 1;
     }
@@ -113,147 +119,6 @@ pub(super) const HOME: &[(&str, Protection)] = &{
 };
 
 const KEPT_IN_HOME: &[(&str, Protection)] = &[
-    (".ssh", Protection::All),
-    (".gnupg", Protection::All),
-    (".aws", Protection::All),
-    (".azure", Protection::All),
-    (".kube", Protection::All),
-    (".config/gcloud", Protection::All),
-    (".config/gh", Protection::All),
-    (".docker/config.json", Protection::All),
-    (".netrc", Protection::All),
-    (".git-credentials", Protection::All),
-    (".npmrc", Protection::All),
-    (".pypirc", Protection::All),
-    (".cargo/credentials", Protection::All),
-    (".cargo/credentials.toml", Protection::All),
-    (".password-store", Protection::All),
-    (".local/share/keyrings", Protection::All),
-    (".local/share/kwalletd", Protection::All),
-    ("Library/Keychains", Protection::All),
-    (".config/age", Protection::All),
-    (".config/containers/auth.json", Protection::All),
-    (".config/doctl", Protection::All),
-    (".config/glab-cli", Protection::All),
-    (".config/hub", Protection::All),
-    (".config/op", Protection::All),
-    (".config/rclone", Protection::All),
-    (".config/sops", Protection::All),
-    (".boto", Protection::All),
-    (".databrickscfg", Protection::All),
-    (".fly", Protection::All),
-    (".gem/credentials", Protection::All),
-    (".m2/settings-security.xml", Protection::All),
-    (".my.cnf", Protection::All),
-    (".oci", Protection::All),
-    (".pgpass", Protection::All),
-    (".s3cfg", Protection::All),
-    (".terraform.d/credentials.tfrc.json", Protection::All),
-    (".vault-token", Protection::All),
-    // Sign-ins of tools and of other agents, and configuration that holds passwords.
-    (".argocd", Protection::All),
-    (".authinfo", Protection::All),
-    (".bundle/config", Protection::All),
-    (".bunfig.toml", Protection::All),
-    (".cache/huggingface/stored_tokens", Protection::All),
-    (".cache/huggingface/token", Protection::All),
-    (".claude.json", Protection::All),
-    (".claude/.credentials.json", Protection::All),
-    (".codeium/config.json", Protection::All),
-    (".codex/auth.json", Protection::All),
-    (".composer/auth.json", Protection::All),
-    (".condarc", Protection::All),
-    (".config/.wrangler", Protection::All),
-    (".config/1Password", Protection::All),
-    (".config/Bitwarden", Protection::All),
-    (".config/Code/User/globalStorage", Protection::All),
-    (".config/Cursor/User/globalStorage", Protection::All),
-    (".config/NuGet", Protection::All),
-    (".config/argocd", Protection::All),
-    (".config/composer/auth.json", Protection::All),
-    (".config/configstore", Protection::All),
-    (".config/filezilla", Protection::All),
-    (".config/git/credentials", Protection::All),
-    (".config/github-copilot", Protection::All),
-    (".config/goose/secrets.yaml", Protection::All),
-    (".config/gopass", Protection::All),
-    (".config/hcloud", Protection::All),
-    (".config/helm/registry", Protection::All),
-    (".config/helm/repositories.yaml", Protection::All),
-    (".config/io.datasette.llm/keys.json", Protection::All),
-    (".config/linode-cli", Protection::All),
-    (".config/msmtp", Protection::All),
-    (".config/netlify", Protection::All),
-    (".config/ngrok", Protection::All),
-    (".config/openstack", Protection::All),
-    (".config/pip/pip.conf", Protection::All),
-    (".config/pypoetry/auth.toml", Protection::All),
-    (".config/remmina", Protection::All),
-    (".config/scw", Protection::All),
-    (".config/stripe", Protection::All),
-    (".copilot/config.json", Protection::All),
-    (".edgerc", Protection::All),
-    (".fetchmailrc", Protection::All),
-    (".gemini/oauth_creds.json", Protection::All),
-    (".gradle/gradle.properties", Protection::All),
-    (".huggingface/token", Protection::All),
-    (".kaggle", Protection::All),
-    (".local/share/DBeaverData", Protection::All),
-    (".local/share/com.vercel.cli", Protection::All),
-    (".local/share/gopass", Protection::All),
-    (".local/share/opencode/auth.json", Protection::All),
-    (".local/share/opencode/mcp-auth.json", Protection::All),
-    (".local/share/remmina", Protection::All),
-    (".m2/settings.xml", Protection::All),
-    (".mbsyncrc", Protection::All),
-    (".msmtprc", Protection::All),
-    (".mylogin.cnf", Protection::All),
-    (".ngrok2", Protection::All),
-    (".nuget/NuGet/NuGet.Config", Protection::All),
-    (".pip/pip.conf", Protection::All),
-    (".pki", Protection::All),
-    (".pulumi/credentials.json", Protection::All),
-    (".putty", Protection::All),
-    (".qwen/oauth_creds.json", Protection::All),
-    (".railway", Protection::All),
-    (".sentryclirc", Protection::All),
-    (".smbcredentials", Protection::All),
-    (".subversion/auth", Protection::All),
-    (".terraformrc", Protection::All),
-    (".yarnrc.yml", Protection::All),
-    // Browsers and mail: cookies authenticate like keys.
-    (".mozilla", Protection::All),
-    (".thunderbird", Protection::All),
-    (".config/BraveSoftware", Protection::All),
-    (".config/chromium", Protection::All),
-    (".config/google-chrome", Protection::All),
-    (".config/microsoft-edge", Protection::All),
-    (".config/opera", Protection::All),
-    (".config/vivaldi", Protection::All),
-    (".config/google-chrome-beta", Protection::All),
-    (".config/google-chrome-unstable", Protection::All),
-    (".config/mozilla", Protection::All),
-    (".librewolf", Protection::All),
-    (".var/app/com.brave.Browser", Protection::All),
-    (".var/app/com.google.Chrome", Protection::All),
-    (".var/app/org.chromium.Chromium", Protection::All),
-    (".var/app/org.mozilla.Thunderbird", Protection::All),
-    (".var/app/org.mozilla.firefox", Protection::All),
-    ("snap/chromium", Protection::All),
-    ("snap/firefox", Protection::All),
-    ("snap/thunderbird", Protection::All),
-    ("Library/Application Support/BraveSoftware", Protection::All),
-    ("Library/Application Support/Firefox", Protection::All),
-    ("Library/Application Support/Google/Chrome", Protection::All),
-    ("Library/Application Support/Microsoft Edge", Protection::All),
-    ("Library/Cookies", Protection::All),
-    // Wallets.
-    (".bitcoin", Protection::All),
-    (".config/Exodus", Protection::All),
-    (".config/solana", Protection::All),
-    (".electrum", Protection::All),
-    (".ethereum", Protection::All),
-    ("Library/Application Support/Exodus", Protection::All),
     (".bashrc", Protection::Write),
     (".bash_aliases", Protection::Write),
     (".bash_completion", Protection::Write),
