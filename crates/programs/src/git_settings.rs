@@ -1,5 +1,7 @@
 //! Lists the settings of a repository that a plain use of git may read: settings that name no program and do not change which
 //! program runs. Git has hundreds of settings and each version adds some, so a list of dangerous settings could not be complete.
+//!
+//! [`SETTINGS`], [`USERS_SETTINGS`] and [`VARIABLES`] list what is overridden in every plain use.
 
 /// Harmless variables by section, in lower case, separated by spaces; `*` for all of them. A subsection (`remote.NAME.url`) makes
 /// no difference.
@@ -335,6 +337,72 @@ pub fn runs_git(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.starts_with("git-") || RUN_GIT.binary_search(&&*name).is_ok()
 }
+
+/// Commands that change files of the work tree, and may thereby change an included configuration file while they run.
+pub const CHANGE_FILES: &[&str] = &[
+    "am",
+    "apply",
+    "bisect",
+    "checkout",
+    "cherry-pick",
+    "clone",
+    "merge",
+    "pull",
+    "rebase",
+    "reset",
+    "restore",
+    "revert",
+    "stash",
+    "submodule",
+    "switch",
+    "worktree",
+];
+
+/// Variables of git that take precedence over settings, with a value that runs nothing.
+pub const VARIABLES: &[(&str, &str)] = &[
+    ("GIT_ASKPASS", ""),
+    ("GIT_EDITOR", ":"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_PROXY_COMMAND", ""),
+    ("GIT_SEQUENCE_EDITOR", ":"),
+];
+
+/// Settings that are always overridden, regardless of the configuration.
+pub const SETTINGS: &[(&str, &str)] = &[
+    ("core.askPass", ""),
+    ("core.editor", ":"),
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.pager", "cat"),
+    ("diff.submodule", "short"),
+    // A submodule has its own settings, and a plain use of git does not name the repositories from which submodules are fetched.
+    ("fetch.recurseSubmodules", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("submodule.recurse", "false"),
+    // It copies files that `.git/MERGE_RR` names into the repository.
+    ("rerere.enabled", "false"),
+    // Any other protocol is a program of that name.
+    ("protocol.allow", "never"),
+    ("protocol.ext.allow", "never"),
+    ("protocol.file.allow", "user"),
+    ("protocol.git.allow", "always"),
+    ("protocol.http.allow", "always"),
+    ("protocol.https.allow", "always"),
+    ("protocol.ssh.allow", "always"),
+    ("sequence.editor", ":"),
+];
+
+/// Settings that are reset to the user's value, or to git's default.
+pub const USERS_SETTINGS: &[(&str, &str)] = &[
+    ("core.sshCommand", "ssh"),
+    ("gpg.openpgp.program", "gpg"),
+    ("gpg.program", "gpg"),
+    ("gpg.ssh.program", "ssh-keygen"),
+    ("gpg.x509.program", "gpgsm"),
+];
+
+/// Git's built-in merge strategies. Any other is the program `git-merge-NAME`.
+pub const STRATEGIES: &[&str] = &["octopus", "ort", "ours", "recursive", "resolve", "subtree"];
 
 #[cfg(test)]
 mod tests {

@@ -21,6 +21,7 @@ use links::LinkSearch;
 use pijs_git_bounds::{FileBounds, GitKeys, GitSetting, GitUse, SessionFolders, git_keys, only_repository_signs};
 use pijs_hostcall::places::{Places, ProgramView, Protection};
 use pijs_hostcall::{Reason, Request};
+use pijs_programs::git_settings::{CHANGE_FILES, SETTINGS, STRATEGIES, USERS_SETTINGS, VARIABLES};
 use pijs_programs::{git_settings, is_plain, name_of};
 use pijs_protocol::call::ProgramParams;
 use pijs_protocol::{HostcallError, guard};
@@ -38,72 +39,6 @@ mod survey;
 const FAILS: &str = "echo 'pi: a setting of this repository names a program; exec:git * permits it' >&2; false";
 
 const FAILS_AS_ALIAS: &str = "!echo 'pi: a repository names this command; exec:git * permits it' >&2; false";
-
-/// Commands that change files of the work tree, and may thereby change an included configuration file while they run.
-const CHANGE_FILES: &[&str] = &[
-    "am",
-    "apply",
-    "bisect",
-    "checkout",
-    "cherry-pick",
-    "clone",
-    "merge",
-    "pull",
-    "rebase",
-    "reset",
-    "restore",
-    "revert",
-    "stash",
-    "submodule",
-    "switch",
-    "worktree",
-];
-
-/// Variables of git that take precedence over settings, with a value that runs nothing.
-const VARIABLES: &[(&str, &str)] = &[
-    ("GIT_ASKPASS", ""),
-    ("GIT_EDITOR", ":"),
-    ("GIT_PAGER", "cat"),
-    ("GIT_PROXY_COMMAND", ""),
-    ("GIT_SEQUENCE_EDITOR", ":"),
-];
-
-/// Settings that are always overridden, regardless of the configuration.
-const SETTINGS: &[(&str, &str)] = &[
-    ("core.askPass", ""),
-    ("core.editor", ":"),
-    ("core.fsmonitor", "false"),
-    ("core.hooksPath", "/dev/null"),
-    ("core.pager", "cat"),
-    ("diff.submodule", "short"),
-    // A submodule has its own settings, and a plain use of git does not name the repositories from which submodules are fetched.
-    ("fetch.recurseSubmodules", "false"),
-    ("push.recurseSubmodules", "no"),
-    ("submodule.recurse", "false"),
-    // It copies files that `.git/MERGE_RR` names into the repository.
-    ("rerere.enabled", "false"),
-    // Any other protocol is a program of that name.
-    ("protocol.allow", "never"),
-    ("protocol.ext.allow", "never"),
-    ("protocol.file.allow", "user"),
-    ("protocol.git.allow", "always"),
-    ("protocol.http.allow", "always"),
-    ("protocol.https.allow", "always"),
-    ("protocol.ssh.allow", "always"),
-    ("sequence.editor", ":"),
-];
-
-/// Settings that are reset to the user's value, or to git's default.
-const USERS_SETTINGS: &[(&str, &str)] = &[
-    ("core.sshCommand", "ssh"),
-    ("gpg.openpgp.program", "gpg"),
-    ("gpg.program", "gpg"),
-    ("gpg.ssh.program", "ssh-keygen"),
-    ("gpg.x509.program", "gpgsm"),
-];
-
-/// Git's built-in merge strategies. Any other is the program `git-merge-NAME`.
-const STRATEGIES: &[&str] = &["octopus", "ort", "ours", "recursive", "resolve", "subtree"];
 
 /// Git's environment, to which settings are added.
 struct Settings<'a>(&'a mut BTreeMap<String, String>);
