@@ -26,6 +26,7 @@ mod bindings;
 mod compile;
 mod error;
 mod imports;
+mod log_output;
 mod realm;
 mod runtime;
 mod slot;

@@ -193,6 +193,7 @@ impl ComponentRealm {
         let data = self.store.data_mut();
         data.wasi.clock.begin(now);
         data.wasi.draws = 0;
+        data.logged.begin();
         if let Some(delta) = state {
             data.apply(delta);
         }

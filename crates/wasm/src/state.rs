@@ -1,5 +1,6 @@
 //! State that the imports of one component share: the host of the turn, the outbox, time, randomness and limits.
 
+use crate::log_output::{LineBuffer, LogQuota};
 use crate::slot::HostSlot;
 use pijs_protocol::hostcall::HostcallError;
 use pijs_protocol::log::{Component, Correlation, LOG_SCHEMA, Level, LogEntry, Source};
@@ -12,9 +13,6 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Result};
-
-/// Maximum length in bytes of a line of standard output; a longer line becomes several log entries.
-const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// Maximum number of instances, memories and tables of one component, each. A component built from C has five, for its adapters
 /// and shims.
@@ -41,6 +39,7 @@ pub(crate) struct State {
     pub(crate) readable: BTreeMap<String, Json>,
     pub(crate) entries: Vec<Json>,
     pub(crate) limits: Memory,
+    pub(crate) logged: LogQuota,
     pub(crate) timers: u32,
     calls: u64,
 }
@@ -52,9 +51,8 @@ pub(crate) struct WasiState {
     entropy: Entropy,
     /// Number of draws of random bytes in the running turn.
     pub(crate) draws: u32,
-    /// Bytes of an output stream that do not form a complete line yet.
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
+    stdout: LineBuffer,
+    stderr: LineBuffer,
 }
 
 impl State {
@@ -66,8 +64,8 @@ impl State {
                 clock: Clock::new(options.clock_step_us),
                 entropy: Entropy::seeded(options.seed),
                 draws: 0,
-                stdout: Vec::new(),
-                stderr: Vec::new(),
+                stdout: LineBuffer::default(),
+                stderr: LineBuffer::default(),
             },
             outbox: Vec::new(),
             awaited: BTreeMap::new(),
@@ -75,6 +73,7 @@ impl State {
             readable: BTreeMap::new(),
             entries: Vec::new(),
             limits: Memory::new(options.limits.memory_bytes),
+            logged: LogQuota::default(),
             timers: 0,
             calls: 0,
         }
@@ -140,8 +139,14 @@ impl State {
         self.answer_now(call)
     }
 
-    /// Writes a log entry.
+    /// Writes a log entry, within the limits of the turn.
     pub(crate) fn log(&mut self, level: Level, event: &str, message: String) {
+        if self.logged.admits(&message) {
+            self.write_log(level, event, message);
+        }
+    }
+
+    fn write_log(&mut self, level: Level, event: &str, message: String) {
         if self.facts.get("observesEvents") == Some(&Value::Bool(true)) {
             // Sent at once, so that a recording driver sees the order. A refusal is in the ledger.
             let _ =
@@ -163,27 +168,24 @@ impl State {
 
     /// Appends standard output or standard error of the component. Complete lines become log entries.
     pub(crate) fn print(&mut self, is_error: bool, bytes: &[u8]) {
-        let buffer = if is_error { &mut self.wasi.stderr } else { &mut self.wasi.stdout };
-        buffer.extend_from_slice(bytes);
-        let mut lines = Vec::new();
-        while let Some(end) =
-            buffer.iter().position(|byte| *byte == b'\n').or((buffer.len() > MAX_LINE_BYTES).then_some(MAX_LINE_BYTES))
-        {
-            let rest = buffer.split_off(end + 1);
-            let line = std::mem::replace(buffer, rest);
-            lines.push(String::from_utf8_lossy(&line[..end]).into_owned());
-        }
-        for line in lines {
-            self.log(if is_error { Level::Warn } else { Level::Info }, "console", line);
-        }
+        let mut buffer = std::mem::take(self.output(is_error));
+        buffer.push(bytes, |line| self.log(level_of(is_error), "console", line));
+        *self.output(is_error) = buffer;
     }
 
-    /// Logs an incomplete last line.
+    fn output(&mut self, is_error: bool) -> &mut LineBuffer {
+        if is_error { &mut self.wasi.stderr } else { &mut self.wasi.stdout }
+    }
+
+    /// Logs incomplete last lines, and how many entries the turn left out.
     pub(crate) fn flush(&mut self) {
         for is_error in [false, true] {
-            if !(if is_error { &self.wasi.stderr } else { &self.wasi.stdout }).is_empty() {
-                self.print(is_error, b"\n");
+            if let Some(line) = self.output(is_error).rest() {
+                self.log(level_of(is_error), "console", line);
             }
+        }
+        if let Some(notice) = self.logged.take_notice() {
+            self.write_log(Level::Warn, "console", notice);
         }
     }
 
@@ -191,6 +193,10 @@ impl State {
         self.wasi.draws += 1;
         self.wasi.entropy.fill(out);
     }
+}
+
+fn level_of(is_error: bool) -> Level {
+    if is_error { Level::Warn } else { Level::Info }
 }
 
 /// Formats a time as RFC 3339 with milliseconds.

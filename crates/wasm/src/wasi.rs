@@ -14,6 +14,7 @@
 //! component imports.
 
 use crate::state::State;
+use pijs_protocol::guard;
 use serde_json::{Value, json};
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, ComponentType, Lift, Linker, LinkerInstance, Lower, Resource, ResourceType};
@@ -403,6 +404,9 @@ fn ready_at_once(mut at: Context<'_>) -> Result<(Resource<Pollable>,)> {
 type Written = Result<(), StreamError>;
 
 fn print(mut at: Context<'_>, stream: &Resource<Output>, bytes: &[u8]) -> Result<(Written,)> {
+    if bytes.len() as u64 > WRITE_BYTES && guard!(WasmWrite) {
+        bail!("a write of {} bytes: a stream takes {WRITE_BYTES} at once, as check-write says", bytes.len());
+    }
     let is_error = at.data().wasi.table.get(stream)?.is_error;
     at.data_mut().print(is_error, bytes);
     Ok((Ok(()),))

@@ -789,8 +789,12 @@ super::guards! {
     WasmFuel = "wasm.fuel",
     /// Refuses imports of a component that neither `pi:extension` nor WASI 0.2 provides.
     WasmImports = "wasm.imports",
+    /// Limits the log entries of one turn of a component.
+    WasmLog = "wasm.log",
     /// Limits the memory and the tables of a component.
     WasmMemory = "wasm.memory",
+    /// Limits one write of a component to its output.
+    WasmWrite = "wasm.write",
     /// Limits unanswered pings.
     WebsocketPings = "websocket.pings",
     /// Limits the total size of unfinished messages.
