@@ -126,7 +126,7 @@ struct ExitState {
 
 /// Returns whether a custom type is reserved: extensions may not forge records of verdicts and rules.
 pub(crate) fn is_reserved(custom_type: &str) -> bool {
-    custom_type == VERDICT_TYPE || custom_type == crate::session_rules::FIRED_TYPE
+    custom_type == VERDICT_TYPE || custom_type == pijs_rules::session::FIRED_TYPE
 }
 
 impl AgentControl {

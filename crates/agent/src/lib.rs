@@ -55,7 +55,6 @@ pub mod ports;
 mod preferences;
 mod rules;
 mod run;
-mod session_rules;
 mod session_switch;
 pub mod settings;
 mod single_request;
@@ -91,8 +90,8 @@ pub use observer::{OpenSession, PortObserver, RunShell, RunTool, SessionFault, S
 pub use options::{AgentOptions, InitialModel, MAX_TURNS};
 pub use outcome::{AgentError, ControlError, Ending, InputSource, Outcome};
 pub use pijs_inputs::{Authored, DeliverAs, Pending};
+pub use pijs_rules::session::{ChangedRules, FIRED_TYPE, RuleSource, SessionRules};
 pub use rules::records_of;
-pub use session_rules::{ChangedRules, FIRED_TYPE, RuleSource, SessionRules};
 pub use session_switch::ForkResult;
 pub use submit::Disposition;
 pub use tool::Tool;

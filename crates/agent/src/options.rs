@@ -4,7 +4,6 @@
 
 use crate::model_quota::ModelQuotaLimits;
 use crate::observer::PortObserver;
-use crate::session_rules::SessionRules;
 use crate::settings::Settings;
 use crate::tool_set::ToolChoice;
 use crate::verdicts::VerdictCaps;
@@ -13,6 +12,7 @@ use pijs_environment::Ambient;
 use pijs_llm::choose::ChosenModel;
 use pijs_llm::provider::Model;
 use pijs_resources::ResourcePlaces;
+use pijs_rules::session::SessionRules;
 use pijs_tools::system::ToolSystem;
 use pijs_tools::words::Words;
 use std::path::PathBuf;

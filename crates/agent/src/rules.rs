@@ -11,13 +11,13 @@ use crate::agent::Agent;
 use crate::attempt::{Attempt, StoppedByRule};
 use crate::events::{AgentEvent, RuleFiredEvent, VerdictAction, VerdictEvent};
 use crate::outcome::AgentError;
-use crate::session_rules::{FIRED_TYPE, PREFIX, SessionRules};
 use crate::system_prompt::escaped;
 use crate::verdicts::Injected;
 use pijs_llm::message::{AssistantMessage, Block, Message, StopReason, VERDICT_TYPE};
 use pijs_llm::partial::{Partial, Step};
 use pijs_protocol::StreamSource;
 use pijs_protocol::stream::{Injection, InjectionRole};
+use pijs_rules::session::{FIRED_TYPE, PREFIX, SessionRules};
 use pijs_rules::{
     Action, ContextMode, FiredRule, Firing, InjectedRecord, MatchContext, RetryLedger, RuleEngine, StreamKind,
 };

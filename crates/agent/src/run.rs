@@ -13,7 +13,6 @@ use crate::control::VERDICT_TYPE;
 use crate::events::AgentEvent;
 use crate::extensions::{Event, SystemRole, VerdictAbort};
 use crate::outcome::{AgentError, ControlError, Ending, Outcome};
-use crate::session_rules;
 use crate::tool::Tool;
 use crate::tool_calls::Batch;
 use crate::verdict_text;
@@ -436,7 +435,7 @@ impl Agent {
 
     /// Adds the text of a verdict to the conversation, as an entry that the real pi can read.
     async fn inject(&self, run: &mut Run, injected: Injected) -> Result<(), AgentError> {
-        let is_of_rules = injected.extension.starts_with(session_rules::PREFIX);
+        let is_of_rules = injected.extension.starts_with(pijs_rules::session::PREFIX);
         if !is_of_rules {
             self.control.note_verdict(&injected.extension);
         }

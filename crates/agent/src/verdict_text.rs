@@ -12,10 +12,10 @@
 
 use crate::agent::Agent;
 use crate::extensions::SystemRole;
-use crate::session_rules;
 use pijs_llm::conversation::{detail, has_system_role, is_verdict, verdict_text};
 use pijs_llm::message::{Block, Content, CustomMessage, Message};
 use pijs_protocol::{chat_markup, guard};
+use pijs_rules::session;
 use serde_json::{Value, json};
 
 /// Maximum length of the extension's name before its text, in bytes.
@@ -56,7 +56,7 @@ impl Agent {
         let was_denied = detail(&custom, "askedRole") == Some("system");
         let mut said = verdict_text(&custom);
         if has_system_role(&custom) || was_denied {
-            let role = match extension.starts_with(session_rules::PREFIX) {
+            let role = match extension.starts_with(session::PREFIX) {
                 true => SystemRole::Granted,
                 false => self.extensions.system_role(&extension),
             };

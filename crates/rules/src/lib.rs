@@ -17,6 +17,7 @@
 //! | [`pattern`] | regular expressions: flags, syntax, and the engine that runs them |
 //! | [`rule`] | a rule: conditions, scope, and the action when it fires |
 //! | [`scope`] | which streams, tools and paths a rule reads |
+//! | [`session`] | the rules of a session, and the source that reports changes of their files |
 //! | [`settings`] | the settings `ttsr.*` |
 //!
 //! The crate does no I/O and reads no clock: the caller reads the files, and passes the time of each delta.
@@ -33,6 +34,7 @@ pub mod lint;
 pub mod pattern;
 pub mod rule;
 pub mod scope;
+pub mod session;
 pub mod settings;
 
 pub use activity::{Activity, Bucket, Reason};

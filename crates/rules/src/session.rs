@@ -1,9 +1,9 @@
 //! The native rules of a session, and the source that reports changes of their files.
 
-use pijs_rules::{Rule, RuleEngine, RuleReport};
+use crate::{Rule, RuleEngine, RuleReport};
 
 /// Prefix of the source of an injection by native rules; the names of the rules follow, separated by commas.
-pub(crate) const PREFIX: &str = "rule:";
+pub const PREFIX: &str = "rule:";
 
 /// Type of the session entry written when the rules of a reminder fire.
 pub const FIRED_TYPE: &str = "pijs.rule_fired";
@@ -27,9 +27,11 @@ pub struct ChangedRules {
 
 /// The native rules of a session.
 pub struct SessionRules {
-    pub(crate) engine: RuleEngine,
+    /// The engine that checks replies.
+    pub engine: RuleEngine,
     source: Option<Box<dyn RuleSource>>,
-    pub(crate) prompt_section: Option<String>,
+    /// Section of the system prompt.
+    pub prompt_section: Option<String>,
 }
 
 impl SessionRules {
@@ -62,7 +64,7 @@ impl SessionRules {
     }
 
     /// Applies changed rules, and returns the errors in the rule files.
-    pub(crate) fn take_changed(&mut self) -> Vec<String> {
+    pub fn take_changed(&mut self) -> Vec<String> {
         let changed = self.source.as_mut().and_then(|source| source.changed());
         let warnings = changed.map(|ChangedRules { rules, prompt_section, warnings }| {
             self.engine.replace_rules(rules);
@@ -73,7 +75,7 @@ impl SessionRules {
     }
 
     /// Returns reports of conditions that do not run. Errors in files were already reported by the source.
-    pub(crate) fn take_reports(&mut self) -> Vec<RuleReport> {
+    pub fn take_reports(&mut self) -> Vec<RuleReport> {
         let mut reports = self.engine.take_reports();
         reports.retain(|report| self.source.is_none() || !report.is_mistake);
         reports
