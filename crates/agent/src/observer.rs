@@ -2,7 +2,7 @@
 
 use futures_util::future::LocalBoxFuture;
 use pijs_llm::provider::Provider;
-use pijs_resources::{ResourcePlaces, Resources};
+use pijs_resources::{ResourcePlaces, ResourceProblem, Resources};
 use pijs_session_store::{Session, SessionError};
 use pijs_tools::ToolOutput;
 use pijs_tools::system::ShellOutcome;
@@ -53,6 +53,9 @@ pub trait PortObserver {
 
     /// Reads skills, prompts and context files.
     fn resources(&self, places: &ResourcePlaces) -> Resources;
+
+    /// Fills in a skill or template that a prompt names, or returns the recorded text.
+    fn expand(&self, text: &str, resources: &Resources) -> Result<String, ResourceProblem>;
 
     /// Opens the file of another session, or returns the recorded result.
     fn session(&self, path: &Path, open: OpenSession<'_>) -> Result<Session, SessionFault>;

@@ -196,7 +196,9 @@ impl Agent {
             return Some(content);
         }
         let text = content.content.text();
-        let expanded = match self.prompt.resources.borrow().expand(&text) {
+        let resources = self.prompt.resources.borrow();
+        let observer = self.options.observer.as_ref();
+        let expanded = match observer.map_or_else(|| resources.expand(&text), |by| by.expand(&text, &resources)) {
             Ok(expanded) => expanded,
             Err(problem) => {
                 let event = if text.starts_with("/skill:") { "skill_expansion" } else { "prompt_expansion" };

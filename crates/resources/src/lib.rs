@@ -386,7 +386,7 @@ impl Resources {
     ///
     /// Fails if a skill cannot be read or a template becomes too long. The caller then keeps the text unexpanded.
     pub fn expand(&self, text: &str) -> Result<String, ResourceProblem> {
-        if let Some(rest) = text.strip_prefix("/skill:") {
+        if let Some(rest) = text.strip_prefix(SKILL_PREFIX) {
             let (name, args) = rest.split_once(' ').unwrap_or((rest, ""));
             if let Some(skill) = self.skills.iter().find(|skill| skill.name == name) {
                 let path = PathBuf::from(&skill.file_path);
@@ -445,6 +445,14 @@ impl Resources {
         });
         prompts.chain(skills).collect()
     }
+}
+
+/// Prefix of a prompt that names a skill.
+const SKILL_PREFIX: &str = "/skill:";
+
+/// Returns whether [`Resources::expand`] may read a file for a text.
+pub fn reads_skill(text: &str) -> bool {
+    text.starts_with(SKILL_PREFIX)
 }
 
 /// Maximum number of skipped package files that are reported by name.

@@ -741,6 +741,8 @@ super::guards! {
     SystemMarkup = "system.markup",
     /// Grants the system role only with `prompt.modify`.
     SystemRole = "system.role",
+    /// Reads no file for a skill that a replayed prompt names.
+    TapeSkills = "tape.skills",
     /// Limits size and nesting of sources on a tape before they are compiled.
     TapeSources = "tape.sources",
     /// Limits nesting of rendered Markdown.

@@ -3,6 +3,7 @@
 use pijs_agent::{ChangedRules, Event, EventOutcome, SessionFault};
 use pijs_llm::provider::{Outgoing, Provider};
 use pijs_protocol::StreamDelta;
+use pijs_resources::ResourceProblem;
 use pijs_session_store::{Entry, Header, Session, SessionError, SessionOptions};
 use pijs_tools::ToolOutput;
 use pijs_tools::system::ShellOutcome;
@@ -145,6 +146,23 @@ pub(super) fn read_session(value: Value, path: &Path, options: SessionOptions) -
     // Opening a file draws an id and reads the clock before it takes those of the file, so the replay does the same.
     drop(Session::in_memory(Path::new(&header.cwd), options.clone()));
     Ok(Session::in_memory_with(header, entries, options).at_path(path.to_owned()))
+}
+
+/// Encodes a prompt with its skill filled in.
+pub(super) fn expanded(expanded: &Result<String, ResourceProblem>) -> Value {
+    match expanded {
+        Ok(text) => json!({"text": text}),
+        Err(ResourceProblem { path, message }) => json!({"path": path, "error": message}),
+    }
+}
+
+/// Decodes such a prompt.
+pub(super) fn read_expanded(mut value: Value) -> Result<String, ResourceProblem> {
+    let mut member = |name: &str| value.get_mut(name).map(Value::take).unwrap_or_default();
+    match member("text") {
+        Value::String(text) => Ok(text),
+        _ => Err(ResourceProblem { path: read(member("path")), message: read(member("error")) }),
+    }
 }
 
 /// Encodes the rules of changed files.

@@ -16,7 +16,7 @@ use pijs_llm::message::ToolCall;
 use pijs_llm::models::{Credentials, RegisteredProvider};
 use pijs_llm::provider::{Model, Outgoing, Provider, ProviderStream, Request};
 use pijs_protocol::{ExtensionId, HostcallError, Now, StreamDelta, StreamSource};
-use pijs_resources::{ResourcePlaces, Resources};
+use pijs_resources::{ResourcePlaces, ResourceProblem, Resources, reads_skill};
 use pijs_session_store::Session;
 use pijs_tape::{AgentRecord, AgentWire};
 use pijs_tools::ToolOutput;
@@ -268,6 +268,15 @@ impl PortObserver for RecordedPorts {
         self.wire.answer(id, if is_known { Value::Null } else { written.clone() });
         *self.resources.borrow_mut() = written;
         read
+    }
+
+    fn expand(&self, text: &str, resources: &Resources) -> Result<String, ResourceProblem> {
+        let expanded = resources.expand(text);
+        if reads_skill(text) {
+            let id = self.wire.ask("skill", json!(text));
+            self.wire.answer(id, questions::expanded(&expanded));
+        }
+        expanded
     }
 
     fn session(&self, path: &Path, open: OpenSession<'_>) -> Result<Session, SessionFault> {

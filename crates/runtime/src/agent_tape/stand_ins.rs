@@ -14,8 +14,8 @@ use pijs_environment::{Ambient, Randomness, Timer, Wait};
 use pijs_host::{Between, ModelCallAuthority, PiProfile};
 use pijs_hostcall::{Behind, BoxFuture};
 use pijs_llm::provider::{Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request};
-use pijs_protocol::{ExtensionId, Now, StreamDelta, StreamSource};
-use pijs_resources::{ResourcePlaces, Resources};
+use pijs_protocol::{ExtensionId, Now, StreamDelta, StreamSource, guard};
+use pijs_resources::{ResourcePlaces, ResourceProblem, Resources, reads_skill};
 use pijs_session_store::{Session, SessionOptions};
 use pijs_tools::ToolOutput;
 use pijs_tools::system::{DirectoryEntry, FileKind, Shell, ShellOutcome, ToolSystem};
@@ -144,6 +144,19 @@ impl PortObserver for TapedPorts {
             }
         }
         self.resources.borrow().clone()
+    }
+
+    fn expand(&self, text: &str, resources: &Resources) -> Result<String, ResourceProblem> {
+        // A tape may name any file as a skill, so nothing is read for it.
+        if !reads_skill(text) || !guard!(TapeSkills) {
+            return resources.expand(text);
+        }
+        if !self.stage.asks_next("skill") {
+            let message = "the tape does not have the text of this skill; record it again".to_owned();
+            return Err(ResourceProblem { path: text.into(), message });
+        }
+        let id = self.stage.ask("skill", json!(text));
+        questions::read_expanded(self.stage.answer_now(id))
     }
 
     fn session(&self, path: &Path, _: OpenSession<'_>) -> Result<Session, SessionFault> {
