@@ -38,9 +38,10 @@ pub(crate) struct ReplayArgs {
     /// Run this extension, a folder or a file, in place of the recorded one with its name
     #[arg(long, value_name = "EXTENSION")]
     pub(crate) against: Option<PathBuf>,
-    /// Isolation of extension code
-    #[arg(long, value_parser = isolation(), default_value_t)]
-    pub(crate) isolation: Isolation,
+    /// Isolation of extension code. Without this option the tape runs in its usual isolation, and after a difference again in this
+    /// process, to find the position in the source
+    #[arg(long, value_parser = isolation())]
+    pub(crate) isolation: Option<Isolation>,
     /// Replay even a tape of another build of pi; expect differences
     #[arg(long)]
     pub(crate) accept_build: bool,
@@ -149,7 +150,7 @@ pub(crate) async fn run(environment: &Environment, command: TapeCommand) -> Resu
                 return Err(no_turn(tick, turns));
             }
             let written = Written::begin(environment, &path, at(out))?;
-            let stage = ReplayStage::prepare(environment, &path, Isolation::Thread).await?;
+            let stage = ReplayStage::prepare(environment, &path, Isolation::default()).await?;
             let (_, left_out) = pijs_tape::cut(open(&path)?, &stage, ticks, written.file())
                 .map_err(|error| unplayable(&path, &error))?;
             stdout(&format!("inputs left out: {left_out}"));
@@ -241,7 +242,7 @@ impl<'a> Written<'a> {
     /// Replays the tape before it is used.
     async fn finish(self) -> Result<()> {
         let Self { environment, file, out, before } = self;
-        let stage = ReplayStage::prepare(environment, file.path(), Isolation::Thread).await?;
+        let stage = ReplayStage::prepare(environment, file.path(), Isolation::default()).await?;
         let options = ReplayOptions { accept_build: true, ..ReplayOptions::default() };
         let played = Replay::new(open(file.path())?, &stage, options).and_then(Replay::run);
         let played = played.map_err(|error| unplayable(&out, &error))?;
@@ -266,7 +267,7 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
     let path = &environment.dirs.cwd.join(&args.tape);
     let tape = open(path)?;
     in_time_zone(environment, &tape.header().time_zone)?;
-    let stage = ReplayStage::prepare(environment, path, args.isolation).await?;
+    let stage = ReplayStage::prepare(environment, path, args.isolation.unwrap_or_default()).await?;
     let stage = match &args.against {
         Some(entry) => stage.against(environment, path, &environment.dirs.cwd.join(entry)).await?,
         None => stage,
@@ -288,7 +289,9 @@ pub(crate) async fn replay(environment: &Environment, args: &ReplayArgs) -> Resu
         _ => None,
     };
     let replayed_us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
-    if let Some(divergence) = &mut played.divergence {
+    if let Some(divergence) = &mut played.divergence
+        && args.isolation != Some(Isolation::Process)
+    {
         divergence.source = pijs_tape::locate(open(path)?, &stage, divergence);
     }
     if args.json {
