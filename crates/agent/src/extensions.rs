@@ -11,6 +11,7 @@ use pijs_host::ModelCallAuthority;
 pub use pijs_host::SystemRole;
 use pijs_host::{Between, PiProfile};
 use pijs_hostcall::Behind;
+use pijs_inputs::Authors;
 use pijs_llm::models::{Credentials, RegisteredProvider};
 use pijs_llm::provider::Model;
 use pijs_protocol::StreamSource;
@@ -121,8 +122,8 @@ pub trait Extensions {
     fn misses_command(&self, _name: &str) -> bool {
         false
     }
-    /// Runs a slash command to its end.
-    fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate>;
+    /// Runs a slash command to its end. `by` are the extensions that wrote the prompt.
+    fn run_command<'a>(&'a self, name: &'a str, args: &'a str, by: &'a Authors) -> LocalBoxFuture<'a, CommandFate>;
     /// Returns the slash commands as `pi.getCommands()` lists them.
     fn commands(&self) -> Vec<Value> {
         Vec::new()
@@ -440,7 +441,7 @@ impl Extensions for NoExtensions {
         false
     }
 
-    fn run_command<'a>(&'a self, name: &'a str, _args: &'a str) -> LocalBoxFuture<'a, CommandFate> {
+    fn run_command<'a>(&'a self, name: &'a str, _args: &'a str, _by: &'a Authors) -> LocalBoxFuture<'a, CommandFate> {
         async move { CommandFate::Threw(format!("no command /{name}").into()) }.boxed_local()
     }
 

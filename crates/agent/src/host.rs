@@ -13,6 +13,7 @@ use pijs_host::{
     ReadableState, RegistrationOwner, Signal, StreamOutcome, SystemRole, ToolInfo, ToolOutcome,
 };
 use pijs_hostcall::Behind;
+use pijs_inputs::Authors;
 use pijs_llm::models::{Credentials, RegisteredProvider};
 use pijs_llm::provider::Model;
 use pijs_protocol::registration::{Registration, ToolSpec};
@@ -357,7 +358,17 @@ impl Extensions for HostExtensions {
         self.host.misses_command(name)
     }
 
-    fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate> {
+    fn run_command<'a>(&'a self, name: &'a str, args: &'a str, by: &'a Authors) -> LocalBoxFuture<'a, CommandFate> {
+        let owner = self.host.commands().into_iter().find(|command| command.invocation == name);
+        let owner = owner.map(|command| command.owner.extension.to_string());
+        if let Some(author) =
+            by.iter().find(|author| Some(*author) != owner.as_ref()).filter(|_| guard!(AgentForeignCommands))
+        {
+            let refusal = format!("/{name} is no command of {author}, whose message names it: only the user runs it");
+            // Nobody waits for the result of a message.
+            self.report("<runtime>", "send_user_message", &refusal);
+            return async move { CommandFate::Threw(refusal.into()) }.boxed_local();
+        }
         if let Some(beside) = self.beside(|| self.is_extension_command(name)) {
             return beside.run_command(name, args);
         }

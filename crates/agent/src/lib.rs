@@ -89,7 +89,7 @@ pub use model_quota::ModelQuotaLimits;
 pub use observer::{OpenSession, PortObserver, RunShell, RunTool, SessionFault, ShellOutput, ToolUpdates};
 pub use options::{AgentOptions, InitialModel, MAX_TURNS};
 pub use outcome::{AgentError, ControlError, Ending, InputSource, Outcome};
-pub use pijs_inputs::{Authored, DeliverAs, Pending};
+pub use pijs_inputs::{Authored, Authors, DeliverAs, Pending};
 pub use pijs_rules::session::{ChangedRules, FIRED_TYPE, RuleSource, SessionRules};
 pub use rules::records_of;
 pub use session_switch::ForkResult;

@@ -36,7 +36,8 @@ impl Disposition<'_> {
 }
 
 impl Agent {
-    async fn command(&self, text: &str, source: InputSource) -> Option<CommandFate> {
+    async fn command(&self, prompt: &Authored, source: InputSource) -> Option<CommandFate> {
+        let text = prompt.content.text();
         let line = text.strip_prefix('/')?;
         let (name, args) = line.split_once(' ').unwrap_or((line, ""));
         self.extensions.restarts_done().await;
@@ -52,7 +53,7 @@ impl Agent {
             );
             return Some(CommandFate::Threw(refusal.into()));
         }
-        let fate = self.extensions.run_command(name, args).await;
+        let fate = self.extensions.run_command(name, args, &prompt.authors).await;
         // Tools that the command registered become available now.
         self.publish_tools();
         Some(fate)
@@ -68,7 +69,7 @@ impl Agent {
         expand: bool,
         accepted: impl FnOnce(Disposition<'_>),
     ) -> Result<Outcome, AgentError> {
-        if expand && let Some(fate) = self.command(&content.content.text(), source).await {
+        if expand && let Some(fate) = self.command(&content, source).await {
             let ending = match fate {
                 CommandFate::Done => Ending::Handled,
                 CommandFate::Threw(error) => Ending::CommandFailed(error),

@@ -7,13 +7,16 @@ use pijs_llm::message::{Content, UserMessage};
 use pijs_protocol::ExtensionId;
 use std::collections::BTreeSet;
 
+/// Names of the extensions that wrote or changed a text; empty if the user wrote it.
+pub type Authors = BTreeSet<String>;
+
 /// Content, with the extensions that wrote or changed it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Authored {
     /// Text and images.
     pub content: Content,
-    /// Names of the extensions; empty if the user wrote the content.
-    pub authors: BTreeSet<String>,
+    /// The extensions.
+    pub authors: Authors,
 }
 
 impl From<Content> for Authored {

@@ -49,7 +49,7 @@ mod lines;
 mod queues;
 mod report;
 
-pub use authored::Authored;
+pub use authored::{Authored, Authors};
 pub use event::{InputEffect, InputEvent, Line, Queue, Refusal, Stage};
 pub use queues::{DeliverAs, Pending};
 

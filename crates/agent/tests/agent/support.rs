@@ -4,8 +4,8 @@ use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_agent::settings::{RetrySettings, Settings};
 use pijs_agent::{
-    Agent, AgentControl, AgentOptions, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, JsonFrontEnd,
-    NoState, SessionRules, StreamFate, ToolFate, ToolRun, VerdictAbort, VerdictCaps,
+    Agent, AgentControl, AgentOptions, Authors, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
+    JsonFrontEnd, NoState, SessionRules, StreamFate, ToolFate, ToolRun, VerdictAbort, VerdictCaps,
 };
 use pijs_connectors::exec::OwnShell;
 use pijs_environment::Ambient;
@@ -188,7 +188,7 @@ impl Extensions for Fake {
         name == "known"
     }
 
-    fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate> {
+    fn run_command<'a>(&'a self, name: &'a str, args: &'a str, _: &'a Authors) -> LocalBoxFuture<'a, CommandFate> {
         self.emitted.borrow_mut().push(format!("/{name}[{args}]"));
         std::future::ready(CommandFate::Done).boxed_local()
     }

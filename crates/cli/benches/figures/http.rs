@@ -4,7 +4,7 @@ use crate::table::{Figure, Samples, nanoseconds};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use pijs_agent::{
-    Agent, AgentControl, AgentOptions, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd,
+    Agent, AgentControl, AgentOptions, Authors, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd,
     NoExtensions, NoFrontEnd, NoState, StreamFate, ToolFate, ToolRun, VerdictAbort,
 };
 use pijs_connectors::exec::OwnShell;
@@ -156,8 +156,8 @@ impl Extensions for Judge {
         false
     }
 
-    fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate> {
-        async move { NoExtensions.run_command(name, args).await }.boxed_local()
+    fn run_command<'a>(&'a self, name: &'a str, args: &'a str, by: &'a Authors) -> LocalBoxFuture<'a, CommandFate> {
+        async move { NoExtensions.run_command(name, args, by).await }.boxed_local()
     }
 
     fn run_began(&self) {}

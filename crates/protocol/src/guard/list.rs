@@ -3,6 +3,8 @@
 super::guards! {
     /// Waits for extensions that are being restarted before the next model reply begins.
     AgentAwaitRestart = "agent.await-restart",
+    /// Runs a command for a message of an extension only if it is the extension's own.
+    AgentForeignCommands = "agent.foreign-commands",
     /// Runs no command for a prompt of the extension that started `pi`, and does not present it as typed by the user.
     AgentForeignPrompts = "agent.foreign-prompts",
     /// Limits the size, number of files, depth and name length of an archive.

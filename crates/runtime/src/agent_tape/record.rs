@@ -4,9 +4,9 @@ use super::questions::{self, OF_EXTENSION, SLEPT};
 use futures_util::future::LocalBoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use pijs_agent::{
-    AgentControl, AgentEvent, ChangedRules, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd,
-    ModelCall, OpenSession, PortObserver, RuleSource, RunShell, RunTool, SessionFault, ShellOutput, StateSink,
-    StreamFate, SystemRole, ToolCheck, ToolFate, ToolRun, ToolUpdates,
+    AgentControl, AgentEvent, Authors, ChangedRules, CommandFate, Event, EventOutcome, ExtensionTool, Extensions,
+    FrontEnd, ModelCall, OpenSession, PortObserver, RuleSource, RunShell, RunTool, SessionFault, ShellOutput,
+    StateSink, StreamFate, SystemRole, ToolCheck, ToolFate, ToolRun, ToolUpdates,
 };
 use pijs_connectors::ports::{PortAnswer, SessionCall, SessionOp, SessionPort};
 use pijs_environment::{Ambient, Randomness, Timer, Wait};
@@ -571,10 +571,10 @@ impl Extensions for RecordedExtensions {
         misses
     }
 
-    fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate> {
+    fn run_command<'a>(&'a self, name: &'a str, args: &'a str, by: &'a Authors) -> LocalBoxFuture<'a, CommandFate> {
         async move {
             let id = self.wire.ask("command", json!({"name": name, "args": args}));
-            let fate = self.extensions.run_command(name, args).await;
+            let fate = self.extensions.run_command(name, args, by).await;
             self.wire.answer(id, json!(fate));
             fate
         }

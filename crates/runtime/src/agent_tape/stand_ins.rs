@@ -6,9 +6,9 @@ use super::stage::{Input, Stage};
 use futures_util::future::LocalBoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use pijs_agent::{
-    AgentEvent, ChangedRules, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd, OpenSession,
-    PortObserver, RuleSource, RunShell, RunTool, SessionFault, ShellOutput, StateSink, StreamFate, SystemRole,
-    ToolFate, ToolRun, ToolUpdates,
+    AgentEvent, Authors, ChangedRules, CommandFate, Event, EventOutcome, ExtensionTool, Extensions, FrontEnd,
+    OpenSession, PortObserver, RuleSource, RunShell, RunTool, SessionFault, ShellOutput, StateSink, StreamFate,
+    SystemRole, ToolFate, ToolRun, ToolUpdates,
 };
 use pijs_environment::{Ambient, Randomness, Timer, Wait};
 use pijs_host::{Between, ModelCallAuthority, PiProfile};
@@ -362,7 +362,7 @@ impl Extensions for TapedExtensions {
         self.fact(&format!("misses_command {name}"))
     }
 
-    fn run_command<'a>(&'a self, name: &'a str, args: &'a str) -> LocalBoxFuture<'a, CommandFate> {
+    fn run_command<'a>(&'a self, name: &'a str, args: &'a str, _: &'a Authors) -> LocalBoxFuture<'a, CommandFate> {
         async move {
             let id = self.stage.ask("command", json!({"name": name, "args": args}));
             serde_json::from_value(self.stage.answer(id, |_| {}).await).unwrap_or(CommandFate::Done)
