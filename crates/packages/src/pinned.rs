@@ -88,7 +88,24 @@ impl TarballCache {
             .buffered(PARALLEL_DOWNLOADS)
             .try_collect()
             .await?;
-        for (package, tarball) in packages.iter().zip(&tarballs) {
+        self.write(packages, &tarballs, folder)
+    }
+
+    /// Unpacks packages like [`TarballCache::unpack`], but from the cache alone. Returns false, and writes nothing, if one is
+    /// not cached.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`unpack`].
+    pub fn unpack_cached(&self, packages: &[PinnedPackage], folder: &Path) -> Result<bool> {
+        let cached = packages.iter().map(|package| Ok(self.cached(package, &file_name_of(package)?.1)));
+        let Some(tarballs) = cached.collect::<Result<Option<Vec<Vec<u8>>>>>()? else { return Ok(false) };
+        self.write(packages, &tarballs, folder)?;
+        Ok(true)
+    }
+
+    fn write(&self, packages: &[PinnedPackage], tarballs: &[Vec<u8>], folder: &Path) -> Result<()> {
+        for (package, tarball) in packages.iter().zip(tarballs) {
             let files = unpack(tarball, &self.limits).map_err(|error| error.within(&subject(package)))?;
             let target = folder.join("node_modules").join(&package.name);
             let failed = |error| PackageError::io("create it", &target, error);
@@ -111,23 +128,12 @@ impl TarballCache {
     ///
     /// Fails like [`TarballCache::unpack`].
     pub async fn tarball(&self, package: &PinnedPackage) -> Result<Vec<u8>> {
-        // The name is validated because it becomes a path here and part of a URL.
-        let name = PackageName::parse(&package.name)?;
-        let version = nodejs_semver::Version::parse(&package.version).map_err(|_| {
-            PackageError::new(InstallCode::Manifest, subject(package), "a pinned package has an exact version")
-        })?;
-        let file_name = file_name(&name, &version.to_string());
-        if let Some(carried) = self.carried.get(file_name.as_str())
-            && integrity::verify(&subject(package), carried, Some(&package.integrity)).is_ok()
-        {
-            return Ok(carried.to_vec());
+        let (name, file_name) = file_name_of(package)?;
+        if let Some(cached) = self.cached(package, &file_name) {
+            return Ok(cached);
         }
         let file = self.dir.join(file_name);
-        if let Some(kept) = read_bounded(&file, self.limits.compressed)
-            && integrity::verify(&subject(package), &kept, Some(&package.integrity)).is_ok()
-        {
-            return Ok(kept);
-        }
+        let version = &package.version;
         let base = name.as_str().rsplit('/').next().unwrap_or_default();
         let bytes = self.registry.tarball(&name, &format!("{name}/-/{base}-{version}.tgz")).await?;
         integrity::verify(&subject(package), &bytes, Some(&package.integrity))?;
@@ -136,11 +142,29 @@ impl TarballCache {
         Ok(bytes)
     }
 
+    /// Returns the verified bytes of a package from this program or the cache.
+    fn cached(&self, package: &PinnedPackage, file_name: &str) -> Option<Vec<u8>> {
+        let is_true = |bytes: &[u8]| integrity::verify(&subject(package), bytes, Some(&package.integrity)).is_ok();
+        let carried = self.carried.get(file_name).filter(|carried| is_true(carried)).map(|carried| carried.to_vec());
+        carried.or_else(|| read_bounded(&self.dir.join(file_name), self.limits.compressed).filter(|kept| is_true(kept)))
+    }
+
     fn keep(&self, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
         let disk = Disk::system();
         disk.private_dir(&self.dir)?;
         disk.replace(file, bytes, Replace::DERIVED)
     }
+}
+
+/// Returns the validated name of a package, and its file in the cache.
+fn file_name_of(package: &PinnedPackage) -> Result<(PackageName, String)> {
+    // The name becomes a path here and part of a URL.
+    let name = PackageName::parse(&package.name)?;
+    let version = nodejs_semver::Version::parse(&package.version).map_err(|_| {
+        PackageError::new(InstallCode::Manifest, subject(package), "a pinned package has an exact version")
+    })?;
+    let file = file_name(&name, &version.to_string());
+    Ok((name, file))
 }
 
 fn file_name(name: &PackageName, version: &str) -> String {

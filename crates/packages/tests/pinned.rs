@@ -78,6 +78,23 @@ async fn a_kept_tarball_that_was_changed_is_fetched_again() {
 }
 
 #[tokio::test]
+async fn cached_packages_are_unpacked_without_requests_or_not_at_all() {
+    let registry = Registry::start();
+    let pinned = [publish(&registry, "plain"), publish(&registry, "other")];
+    let kept = tempfile::tempdir().expect("a folder");
+    let depot = TarballCache::open(kept.path(), npm(&registry)).expect("a depot");
+    depot.tarball(&pinned[0]).await.expect("fetched");
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(!depot.unpack_cached(&pinned, folder.path()).expect("`other` is absent"));
+    assert!(!folder.path().join("node_modules").exists());
+    assert!(depot.unpack_cached(&pinned[..1], folder.path()).expect("`plain` is cached"));
+    assert_eq!(text(folder.path(), "plain"), "export const a = 1;\n");
+    std::fs::write(kept.path().join("plain@1.2.3.tgz"), "something else").expect("written");
+    assert!(!depot.unpack_cached(&pinned[..1], folder.path()).expect("other bytes are not cached ones"));
+    assert_eq!(registry.requests().len(), 1, "{:?}", registry.requests());
+}
+
+#[tokio::test]
 async fn other_bytes_than_the_pinned_ones_are_refused_and_not_kept() {
     let registry = Registry::start();
     let pinned = PinnedPackage { integrity: integrity(b"what was reviewed"), ..publish(&registry, "plain") };
