@@ -38,10 +38,12 @@ pub struct CompiledPackage {
 impl CompiledPackage {
     /// Compiles packages for a session concurrently, or finds them in the user's cache; returns and records them in their order.
     /// A single file may import the files that its grants let it read. A build that was refused a file is recorded as well.
-    /// `progress` receives the remaining packages each time one is done.
+    /// `progress` receives the remaining packages each time one is done. Units of `supplier` that new code imports are compiled at
+    /// the same time.
     pub fn all_in_session(
         compiler: &Compiler,
         dispatcher: &Dispatcher,
+        supplier: &Supplier,
         packages: &[(&PackageEntry, GrantsBeforeBuild)],
         progress: &(dyn Fn(&[&ExtensionId]) + Sync),
     ) -> Vec<Result<Self>> {
@@ -61,6 +63,12 @@ impl CompiledPackage {
             let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
             left.retain(|id| **id != found.id);
             progress(&left);
+            drop(left);
+            if let Ok(new) = &output
+                && !new.cached
+            {
+                supplier.compile_ahead(&new.artifact.artifact().metadata);
+            }
             Some(output)
         });
         let built = packages.iter().zip(outputs).map(|((found, _), output)| Some(Self::of(output?, dispatcher, found)));

@@ -345,7 +345,7 @@ impl Loader {
         progress: &(dyn Fn(&[&ExtensionId]) + Sync),
     ) -> Vec<Result<CompiledPackage>> {
         let readable: Vec<_> = packages.iter().map(|found| (found, self.granted_before_build(found))).collect();
-        CompiledPackage::all_in_session(&self.compiler, &self.dispatcher, &readable, progress)
+        CompiledPackage::all_in_session(&self.compiler, &self.dispatcher, &self.supplier, &readable, progress)
     }
 
     /// Returns grants and refusals of a package whose code is not known yet.

@@ -12,11 +12,11 @@ use pijs_durable::OwnTemporary;
 use pijs_extc::{Cache, Code, Pinned, Supply, Unit, embedded};
 use pijs_packages::{PackageError, PinnedPackage, TarballCache};
 use pijs_protocol::artifact::{ArtifactMetadata, Finding};
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Provides the compiled units of one run, by name.
@@ -27,9 +27,11 @@ pub struct Supplier {
     registry: Option<String>,
     /// Whether missing packages may be fetched.
     fetches: bool,
-    ready: RefCell<BTreeMap<String, Arc<Verified>>>,
+    ready: Mutex<BTreeMap<String, Arc<Verified>>>,
+    /// Units that a build has begun to compile, see [`Supplier::compile_ahead`].
+    begun: Mutex<BTreeSet<&'static str>>,
     /// Whether the download was announced.
-    announced: Cell<bool>,
+    announced: AtomicBool,
 }
 
 impl Supplier {
@@ -40,8 +42,9 @@ impl Supplier {
             cache,
             registry: None,
             fetches: true,
-            ready: RefCell::default(),
-            announced: Cell::new(false),
+            ready: Mutex::default(),
+            begun: Mutex::default(),
+            announced: AtomicBool::new(false),
         }
     }
 
@@ -60,14 +63,9 @@ impl Supplier {
     /// A computed `import()` may name any unit: an extension with one gets the units of whole modules, too, if available. They
     /// are evaluated when they are imported.
     pub async fn for_extension(&self, metadata: &ArtifactMetadata) -> Result<Vec<Arc<Verified>>> {
-        let supply = Supply::pinned();
         let mut supplied: Vec<Arc<Verified>> = Vec::new();
         let mut taken: Vec<&str> = Vec::new();
         let mut waiting: VecDeque<(String, &Unit)> = VecDeque::new();
-        let units_of = |metadata: &ArtifactMetadata| -> Vec<(String, &'static Unit)> {
-            let imported = metadata.host_imports.keys();
-            imported.filter_map(|module| Some((module.clone(), supply.unit_of(module)?))).collect()
-        };
         waiting.extend(units_of(metadata));
         while let Some((module, unit)) = waiting.pop_front() {
             if taken.contains(&unit.name()) {
@@ -82,7 +80,7 @@ impl Supplier {
             supplied.push(artifact);
         }
         if metadata.findings.iter().any(is_computed_import) {
-            for unit in supply.whole_units().filter(|unit| !taken.contains(&unit.name())) {
+            for unit in Supply::pinned().whole_units().filter(|unit| !taken.contains(&unit.name())) {
                 // Without the unit such an import rejects, but the extension may never reach it.
                 let unit = tokio::time::timeout(FETCHED_WITHIN, self.unit(unit)).await;
                 supplied.extend(unit.ok().and_then(Result::ok));
@@ -93,29 +91,54 @@ impl Supplier {
 
     /// Returns a unit: from this run, from this program, from the cache, or fetched and compiled.
     pub async fn unit(&self, unit: &Unit) -> Result<Arc<Verified>> {
-        if let Some(ready) = self.ready.borrow().get(unit.name()) {
-            return Ok(Arc::clone(ready));
+        if let Some(ready) = self.known(unit) {
+            return Ok(ready);
         }
-        let artifact = match unit.ready(self.cache.as_ref()) {
-            Some(cached) => cached,
-            None => self.build(unit).await?,
-        };
-        self.ready.borrow_mut().insert(unit.name().to_owned(), Arc::clone(&artifact));
-        Ok(artifact)
-    }
-
-    async fn build(&self, unit: &Unit) -> Result<Arc<Verified>> {
         let packages: Vec<PinnedPackage> = unit.packages().map(pinned).collect();
         let folder = self.unpacked(&packages).await?;
         let _slow = SlowTask::begin(
             &self.environment.notices,
             format!("compiling {} for the first time (supplied by pi)", unit.name()),
         );
-        Ok(unit.compile(folder.path(), self.cache.as_ref())?)
+        self.compile(unit, &folder)
     }
 
-    /// Unpacks packages below `node_modules` of a new folder.
-    async fn unpacked(&self, packages: &[PinnedPackage]) -> Result<OwnTemporary> {
+    /// Compiles the units that a newly compiled extension imports, on the calling thread: other extensions are compiled at the
+    /// same time. Skips units that another thread has begun, and units that would have to be fetched. Errors are left to
+    /// [`Supplier::unit`], which tries again.
+    pub(crate) fn compile_ahead(&self, metadata: &ArtifactMetadata) {
+        let mut waiting: VecDeque<&'static Unit> = units_of(metadata).into_iter().map(|(_, unit)| unit).collect();
+        while let Some(unit) = waiting.pop_front() {
+            if !locked(&self.begun).insert(unit.name()) {
+                continue;
+            }
+            let compiled = self.known(unit).or_else(|| {
+                let packages: Vec<PinnedPackage> = unit.packages().map(pinned).collect();
+                let (folder, depot, _) = self.folder().ok()?;
+                depot.unpack_cached(&packages, folder.path()).ok()?.then(|| self.compile(unit, &folder).ok())?
+            });
+            waiting.extend(compiled.iter().flat_map(|unit| units_of(&unit.artifact().metadata)).map(|(_, unit)| unit));
+        }
+    }
+
+    /// Returns a unit from this run, from this program, or from the cache.
+    fn known(&self, unit: &Unit) -> Option<Arc<Verified>> {
+        if let Some(ready) = locked(&self.ready).get(unit.name()) {
+            return Some(Arc::clone(ready));
+        }
+        let cached = unit.ready(self.cache.as_ref())?;
+        locked(&self.ready).insert(unit.name().to_owned(), Arc::clone(&cached));
+        Some(cached)
+    }
+
+    fn compile(&self, unit: &Unit, folder: &OwnTemporary) -> Result<Arc<Verified>> {
+        let compiled = unit.compile(folder.path(), self.cache.as_ref())?;
+        locked(&self.ready).insert(unit.name().to_owned(), Arc::clone(&compiled));
+        Ok(compiled)
+    }
+
+    /// Creates a folder to unpack packages in, and opens the cache of tarballs, which is in the last folder.
+    fn folder(&self) -> Result<(OwnTemporary, TarballCache, PathBuf)> {
         let failed = |place: &Path| {
             let place = place.display().to_string();
             move |error| UserError::failed(format!("cannot create a folder in {place}: {error}"))
@@ -128,7 +151,12 @@ impl Supplier {
         let folder = OwnTemporary::new_in(&place, "pijs").map_err(failed(&place))?;
         let kept = self.kept().unwrap_or_else(|| folder.path().join("tarballs"));
         let depot = TarballCache::open(&kept, self.environment.npm_config(self.registry.as_deref())?)?;
-        let depot = depot.carrying(embedded::packages());
+        Ok((folder, depot.carrying(embedded::packages()), kept))
+    }
+
+    /// Unpacks packages below `node_modules` of a new folder.
+    async fn unpacked(&self, packages: &[PinnedPackage]) -> Result<OwnTemporary> {
+        let (folder, depot, kept) = self.folder()?;
         let absent: Vec<&PinnedPackage> = packages.iter().filter(|package| !depot.holds(package)).collect();
         if !self.fetches && !absent.is_empty() {
             let failure = UserError::failed(format!("{} would have to be fetched", named(&absent)));
@@ -136,7 +164,7 @@ impl Supplier {
                 failure.help("run `pi ext supply` once where the npm registry can be reached, without PI_OFFLINE")
             );
         }
-        let is_first = !absent.is_empty() && !self.announced.replace(true);
+        let is_first = !absent.is_empty() && !self.announced.swap(true, Ordering::Relaxed);
         unpack(&self.environment.notices, &depot, packages, &absent, folder.path(), is_first).await.map_err(
             |error| {
                 UserError::failed(error.to_string()).help(format!(
@@ -175,6 +203,16 @@ impl Supplier {
     fn kept(&self) -> Option<PathBuf> {
         Some(self.cache.as_ref()?.dir().parent()?.join("packages"))
     }
+}
+
+/// Lists the modules that an artifact imports from units, with their units.
+fn units_of(metadata: &ArtifactMetadata) -> Vec<(String, &'static Unit)> {
+    let imported = metadata.host_imports.keys();
+    imported.filter_map(|module| Some((module.clone(), Supply::pinned().unit_of(module)?))).collect()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns whether a finding is a computed import of the author's own code. Dependencies use them for modules in their own
@@ -293,12 +331,25 @@ mod tests {
         assert_eq!(folder.path().parent(), Some(home.path()));
     }
 
+    #[test]
+    fn a_unit_that_must_be_fetched_is_not_compiled_ahead() {
+        let home = tempfile::tempdir().expect("a folder");
+        let cache = Cache::open(home.path().join("artifacts"), pijs_artifact::InstallKey::from_bytes([7; 32]));
+        let supplier = Supplier::new(&environment(), Some(cache));
+        let host_imports = BTreeMap::from([("typebox".to_owned(), vec!["Type".to_owned()])]);
+        // There is no async runtime here, so that a request would panic.
+        supplier.compile_ahead(&ArtifactMetadata { host_imports, ..metadata() });
+        assert_eq!(locked(&supplier.begun).iter().copied().collect::<Vec<_>>(), ["typebox"]);
+        assert!(locked(&supplier.ready).is_empty());
+        assert_eq!(std::fs::read_dir(home.path()).expect("a folder").count(), 0, "no folder is left");
+    }
+
     #[tokio::test]
     async fn computed_imports_supply_units_that_no_import_names() {
         let supplier = Supplier::new(&environment(), None).offline(true);
         for unit in Supply::pinned().whole_units().filter(|unit| unit.name() == "typebox") {
             let artifact = Verified::compiled_here(Artifact { metadata: metadata(), modules: Vec::new() });
-            supplier.ready.borrow_mut().insert(unit.name().to_owned(), Arc::new(artifact));
+            locked(&supplier.ready).insert(unit.name().to_owned(), Arc::new(artifact));
         }
         let computed = |file: &str| Finding {
             code: "BD_DYNAMIC_IMPORT".to_owned(),

@@ -421,11 +421,10 @@ async fn load(loaded: &LoadedSession, surroundings: &Environment, granted: &[Gra
         }
         for found in &found.packages {
             let result = async {
-                let (compiler, dispatcher) = (loaded.compiler(), loaded.dispatcher());
-                let package = (found, (granted.to_vec(), Vec::new()));
-                let built =
-                    CompiledPackage::all_in_session(compiler, dispatcher, &[package], &|_| ()).swap_remove(0)?;
-                built.shown_as_named(found).load_granted(loaded, granted).await
+                let (compiler, dispatcher, supplier) = (loaded.compiler(), loaded.dispatcher(), loaded.supplier());
+                let package = [(found, (granted.to_vec(), Vec::new()))];
+                let mut built = CompiledPackage::all_in_session(compiler, dispatcher, supplier, &package, &|_| ());
+                built.swap_remove(0)?.shown_as_named(found).load_granted(loaded, granted).await
             };
             match loaded.host().run(result).await {
                 Ok(failures) => failures.iter().for_each(|(path, message)| failed(path, message)),
