@@ -112,7 +112,14 @@ pub fn credential_use(command: &str, args: &[&str]) -> CredentialUse {
     match name.as_str() {
         _ if tool(&name).is_none() => CredentialUse::All,
         "git" => of_git(args),
-        "gh" => CredentialUse::Only(&[".config/gh", ".config/git/credentials", ".git-credentials", ".gnupg", ".netrc", ".ssh"]),
+        "gh" => CredentialUse::Only(&[
+            ".config/gh",
+            ".config/git/credentials",
+            ".git-credentials",
+            ".gnupg",
+            ".netrc",
+            ".ssh",
+        ]),
         "ssh-add" | "ssh-keygen" => CredentialUse::Only(&[".ssh"]),
         name if name.starts_with("gpg") => CredentialUse::Only(&[".gnupg"]),
         name if USE_ALL.contains(&name) || name.starts_with("ssh") => CredentialUse::All,
