@@ -131,6 +131,11 @@ impl Unpacked {
         digest_files(self.files())
     }
 
+    /// Drops the files whose paths `is_kept` refuses.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
+        self.files.retain(|path, _| is_kept(path));
+    }
+
     /// Creates the files below `dir`. Fails with `IN_FORMAT` if a name already exists.
     ///
     /// Modes are 0644 and 0755, whatever the archive states.

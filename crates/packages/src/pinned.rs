@@ -56,6 +56,8 @@ pub struct TarballCache {
     limits: InstallLimits,
     /// Embedded tarballs by file name.
     carried: BTreeMap<&'static str, &'static [u8]>,
+    /// Whether a file of a package is unpacked, by its path in the package.
+    is_unpacked: fn(&str) -> bool,
 }
 
 impl TarballCache {
@@ -67,7 +69,7 @@ impl TarballCache {
     pub fn open(dir: impl Into<PathBuf>, npm: NpmConfig) -> Result<Self> {
         let limits = InstallLimits::default();
         let registry = RegistryClient::new(npm, limits.clone())?;
-        Ok(Self { dir: dir.into(), registry, limits, carried: BTreeMap::new() })
+        Ok(Self { dir: dir.into(), registry, limits, carried: BTreeMap::new(), is_unpacked: |_| true })
     }
 
     /// Adds embedded tarballs by file name. They are verified like any other.
@@ -75,6 +77,12 @@ impl TarballCache {
     pub fn carrying(mut self, tarballs: impl IntoIterator<Item = (&'static str, &'static [u8])>) -> Self {
         self.carried.extend(tarballs);
         self
+    }
+
+    /// Unpacks only the files that `is_unpacked` accepts, by their paths in their packages.
+    #[must_use]
+    pub fn only(self, is_unpacked: fn(&str) -> bool) -> Self {
+        Self { is_unpacked, ..self }
     }
 
     /// Unpacks packages below `folder` as `node_modules/NAME`, from the cache or their registry.
@@ -106,7 +114,8 @@ impl TarballCache {
 
     fn write(&self, packages: &[PinnedPackage], tarballs: &[Vec<u8>], folder: &Path) -> Result<()> {
         for (package, tarball) in packages.iter().zip(tarballs) {
-            let files = unpack(tarball, &self.limits).map_err(|error| error.within(&subject(package)))?;
+            let mut files = unpack(tarball, &self.limits).map_err(|error| error.within(&subject(package)))?;
+            files.retain(self.is_unpacked);
             let target = folder.join("node_modules").join(&package.name);
             let failed = |error| PackageError::io("create it", &target, error);
             std::fs::create_dir_all(&target).map_err(failed)?;

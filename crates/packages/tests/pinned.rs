@@ -41,6 +41,18 @@ async fn a_package_is_fetched_once_and_unpacked_each_time() {
 }
 
 #[tokio::test]
+async fn only_accepted_files_are_unpacked() {
+    let registry = Registry::start();
+    let pinned = [publish(&registry, "plain")];
+    let (kept, folder) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let depot = TarballCache::open(kept.path(), npm(&registry)).expect("a depot");
+    depot.only(|path| path.ends_with(".json")).unpack(&pinned, folder.path()).await.expect("fetched");
+    let package = folder.path().join("node_modules/plain");
+    let names = std::fs::read_dir(package).expect("unpacked").map(|entry| entry.expect("an entry").file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["package.json"]);
+}
+
+#[tokio::test]
 async fn an_embedded_tarball_is_not_fetched_but_verified() {
     let registry = Registry::start();
     let pinned = [publish(&registry, "@scope/scoped")];
