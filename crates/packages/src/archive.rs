@@ -50,6 +50,8 @@ pub struct InstallLimits {
     pub idle: Duration,
     /// Maximum duration of a download.
     pub total: Duration,
+    /// Maximum wait for another process that changes the store.
+    pub lock: Duration,
 }
 
 impl Default for InstallLimits {
@@ -66,6 +68,8 @@ impl Default for InstallLimits {
             metadata: 64 << 20,
             idle: Duration::from_secs(30),
             total: Duration::from_secs(300),
+            // A change holds the lock for a few renames and flushes, and others wait in front.
+            lock: Duration::from_secs(60),
         }
     }
 }

@@ -196,7 +196,7 @@ pub fn recover(disk: &Disk, dirs: &Dirs, scopes: &[InstallScope]) -> Vec<Package
                 return Ok(());
             }
             let store = PackageStore::open(disk, store.root(), *scope)?;
-            match store.lock_within(Duration::ZERO, |_| ()) {
+            match store.lock(Duration::ZERO, |_| ()) {
                 Err(error) if error.is_busy() => Ok(()),
                 Err(error) => Err(error),
                 Ok(held) => settle(&held, &dirs.home),

@@ -485,7 +485,7 @@ impl Installer {
 
     /// Takes the lock and settles the change that an ended process left unfinished. Blocks.
     fn lock(&self, store: &PackageStore) -> Result<LockedStore> {
-        let held = store.lock(|holder| {
+        let held = store.lock(self.limits.lock, |holder| {
             let who = holder.map_or_else(|| "another pi".to_owned(), |pid| format!("the pi with process id {pid}"));
             self.step(&format!("waiting for {who}"));
         })?;

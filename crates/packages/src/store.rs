@@ -25,9 +25,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Maximum wait for the lock, which is held for a few renames and flushes.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Packages of one scope.
 #[derive(Debug, Clone)]
 pub(crate) struct PackageStore {
@@ -189,17 +186,12 @@ impl PackageStore {
             || self.disk.list(&self.npm().join(".staging")).is_ok_and(stale)
     }
 
-    /// Waits for other writers, up to ten seconds, and takes the lock; `waiting` gets the process id of the holder. Blocks.
+    /// Waits for other writers, up to `timeout`, and takes the lock; `waiting` gets the process id of the holder. Blocks.
     ///
     /// The caller must settle a pending change before anything else: [`crate::change::settle`].
-    pub(crate) fn lock(&self, waiting: impl FnOnce(Option<u32>)) -> Result<LockedStore> {
-        self.lock_within(LOCK_TIMEOUT, waiting)
-    }
-
-    /// Like `lock`, with another timeout.
-    pub(crate) fn lock_within(&self, patience: Duration, waiting: impl FnOnce(Option<u32>)) -> Result<LockedStore> {
+    pub(crate) fn lock(&self, timeout: Duration, waiting: impl FnOnce(Option<u32>)) -> Result<LockedStore> {
         let path = self.npm().join(".lock");
-        let lock = Lock::take(&self.disk, &path, patience, waiting).map_err(|error| match error {
+        let lock = Lock::take(&self.disk, &path, timeout, waiting).map_err(|error| match error {
             LockError::Io { error, .. } => PackageError::io("lock it", &path, error),
             held @ LockError::Held { .. } => {
                 PackageError::new(InstallCode::Io, path.display().to_string(), held.to_string())
