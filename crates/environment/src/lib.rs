@@ -4,13 +4,14 @@
 //! that it was given. [`SystemTimer`] and [`SystemRandomness`] use the machine's. [`simulated`] has those for tests, for replay
 //! and for `pi ext drive`: clocks that are advanced explicitly, and randomness that counts.
 //!
-//! [`files`] has the file systems: the operating system's, and one in memory.
+//! [`files`] has the file systems: the operating system's, and one in memory. [`addresses`] tells public addresses from others.
 //!
 //! `system.rs` is the only file of the libraries that uses the system's clock, tokio's timer and the system's randomness.
 
 #![warn(missing_docs)]
 #![warn(clippy::disallowed_methods)]
 
+pub mod addresses;
 pub mod files;
 pub mod simulated;
 mod system;
