@@ -73,7 +73,7 @@ fn run(name: &str, source: &str) -> String {
         .fs(Arc::new(OsFileSystem::new()))
         .exec(ExecOptions::new(env.clone()))
         .http(HttpOptions::default())
-        .net(Arc::new(SystemResolver))
+        .net(Arc::new(SystemResolver), Arc::new(|_| Vec::new()))
         .sqlite(Arc::new(OsFileSystem::new()))
         .env(env)
         .log(ledger.clone(), timer.clone());

@@ -106,10 +106,14 @@ impl Drop for Lease {
     }
 }
 
+/// Returns the host of each server at a port that the user's configuration names, with the file or variable that names it.
+pub type UserServersAt = Arc<dyn Fn(u16) -> Vec<(String, String)> + Send + Sync>;
+
 /// Creates connections to other machines.
 #[derive(Clone)]
 pub(crate) struct Dialer {
     pub(crate) resolver: Arc<dyn Resolver>,
+    pub(crate) user_servers: UserServersAt,
     pub(crate) limits: Arc<ConnectionLimits>,
 }
 
@@ -436,6 +440,8 @@ async fn listen(
             let listener =
                 bound.map_err(|error| failed(&error, "listen").with("address", host.as_str()).with("port", port))?;
             let at = listener.local_addr().map_err(|error| failed(&error, "listen"))?;
+            // No connection is accepted before this check; the system may have chosen the port.
+            check_no_users_server(dialer, at).await?;
             let family = if at.is_ipv4() { "IPv4" } else { "IPv6" };
             let about = json!({ "address": at.ip().to_string(), "port": at.port(), "family": family });
             (Listener::Tcp(listener), Some(at), about, None)
@@ -461,6 +467,23 @@ async fn listen(
         }
     }
     Ok(Output::empty())
+}
+
+/// Fails if the user's configuration names a server of this machine at the port: requests to it carry the user's keys, and its
+/// answers count as those of the user's model or tools. All addresses of the machine count, since a name may have several.
+async fn check_no_users_server(dialer: &Dialer, at: SocketAddr) -> Result<(), HostcallError> {
+    for (host, named_by) in (dialer.user_servers)(at.port()).iter().filter(|_| guard!(NetUserServers)) {
+        let found = match net_host(host).ok().and_then(|host| literal(&host)) {
+            Some(address) => vec![address],
+            None => dialer.resolver.resolve(host).await.unwrap_or_default(),
+        };
+        let is_here = |address: &IpAddr| address.is_unspecified() || dialer.resolver.is_own(*address);
+        if found.iter().map(IpAddr::to_canonical).any(|address| address.is_loopback() || is_here(&address)) {
+            let why = format!("listening on {at}, a server of the user according to {named_by}; use another port");
+            return Err(Reason::BlockedAddress.refusal("net", "http", &why));
+        }
+    }
+    Ok(())
 }
 
 async fn accept(listener: &Listener) -> Result<Connected, HostcallError> {

@@ -7,7 +7,7 @@ use crate::fs::FsConnector;
 use crate::http::address::Resolver;
 use crate::http::{HttpConnector, HttpOptions};
 use crate::log::LogConnector;
-use crate::net::{Dialer, NetConnector};
+use crate::net::{Dialer, NetConnector, UserServersAt};
 use crate::ports::{
     EventsPort, PortConnector, SessionCall, SessionPort, ToolCall, ToolPort, ToolsPort, UiCall, UiPort,
 };
@@ -69,10 +69,11 @@ impl Connectors {
         self.with("http", Arc::new(HttpConnector::new(options, limits)))
     }
 
-    /// Adds `net` and `websocket`. The addresses that the resolver returns are vetted.
+    /// Adds `net` and `websocket`. The addresses that the resolver returns are vetted, and no extension listens as a server of
+    /// the user.
     #[must_use]
-    pub fn net(self, resolver: Arc<dyn Resolver>) -> Self {
-        let dialer = Dialer { resolver, limits: Arc::clone(&self.limits) };
+    pub fn net(self, resolver: Arc<dyn Resolver>, user_servers: UserServersAt) -> Self {
+        let dialer = Dialer { resolver, user_servers, limits: Arc::clone(&self.limits) };
         self.with("websocket", Arc::new(WebSocketConnector::new(dialer.clone())))
             .with("net", Arc::new(NetConnector::new(dialer)))
     }

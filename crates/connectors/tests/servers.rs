@@ -223,6 +223,30 @@ async fn a_server_that_is_closed_is_gone_when_its_call_ends() {
     assert!(read.next().await.output["connected"].is_object());
 }
 
+/// The port may be one that the system chose. A name is looked up, and one of another machine does not count.
+#[tokio::test]
+async fn nobody_listens_as_a_server_of_the_user() {
+    for (host, refused) in [
+        ("localhost", true),
+        ("127.9.9.9", true),
+        ("::ffff:7f00:1", true),
+        ("::", true),
+        ("this.example", true),
+        ("93.184.216.34", false),
+    ] {
+        let http = HttpOptions { resolver: scripted(&[&["93.184.216.34", "127.0.1.1"]]), ..HttpOptions::default() };
+        let user_servers = Arc::new(move |_| vec![(host.to_owned(), "models.json".to_owned())]);
+        let world = Setup { http, user_servers, ..Setup::new(&[hosts(&["127.0.0.1:0".to_owned()])]) }.build();
+        let listen = op("listen", json!({"server": "s", "host": "127.0.0.1", "port": 0}));
+        let first = world.start("http", "net", listen, Vec::new()).next().await;
+        assert_eq!(first.error.is_some(), refused, "{host}");
+        if refused {
+            assert!(first.error.as_ref().unwrap().message.contains("models.json"), "{host}");
+            assert_eq!(why(&first), "denied:blocked_address");
+        }
+    }
+}
+
 #[tokio::test]
 async fn each_redirect_is_decided_anew() {
     let (inside, seen) = answers(plain("canary")).await;

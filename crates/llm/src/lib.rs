@@ -11,6 +11,7 @@
 //! | [`provider`] | the protocols: OpenAI completions and responses, Anthropic, Google, scripts |
 //! | [`catalogue`], [`models_json`], [`known_models`], [`models`] | available models: pi's list, the user's file, both, and those of extensions |
 //! | [`auth`] | keys and logins |
+//! | [`user_servers`] | servers that the user's configuration names |
 //! | [`choose`] | resolution of model names |
 //! | [`conversation`], [`pi_context`] | requests from messages of a session or of an extension |
 //! | [`tokens`] | token counts of messages and requests |
@@ -36,3 +37,4 @@ pub mod provider;
 pub mod streaming_json;
 pub mod tokens;
 pub mod update;
+pub mod user_servers;

@@ -423,6 +423,7 @@ fn gate(
 /// Creates the connectors behind the gate.
 fn connectors(
     environment: &Environment,
+    base_url: Option<&str>,
     interface: &mut Interface,
     replaced: &mut Replaced,
     source_excerpts: &SourceExcerpts,
@@ -442,7 +443,7 @@ fn connectors(
         .tool(Arc::new(tools))
         .tools(Arc::new(control.clone()))
         .http(HttpOptions::default())
-        .net(Arc::new(SystemResolver))
+        .net(Arc::new(SystemResolver), crate::proxies::user_servers(environment, base_url))
         .sqlite(Arc::new(OsFileSystem::new()))
         .env(environment.variables.clone())
         .log(ledger.clone(), Arc::clone(timer))

@@ -1,7 +1,9 @@
 //! The user's proxies: variables of the environment, `settings.json`, and `.npmrc` for registries.
 
 use crate::environment::Environment;
+use pijs_connectors::net::UserServersAt;
 use pijs_llm::provider::proxy::Proxies;
+use pijs_llm::user_servers::UserServers;
 use pijs_packages::{ChosenProxy, InstallCode, NpmConfig, PackageError};
 use std::sync::Arc;
 use url::Url;
@@ -12,6 +14,14 @@ pub(crate) fn variable(environment: &Environment, name: &str) -> Option<String> 
         (None, "HTTP_PROXY" | "HTTPS_PROXY") => crate::settings::proxy(environment),
         (value, _) => value.map(str::to_owned),
     }
+}
+
+/// Returns the servers of the user that no extension may impersonate. The files are read whenever an extension listens.
+pub(crate) fn user_servers(environment: &Environment, base_url: Option<&str>) -> UserServersAt {
+    let dirs = &environment.dirs;
+    let servers =
+        UserServers::new(&[&dirs.agent_dir, &dirs.cwd.join(".pi")], &dirs.home, &environment.variables, base_url);
+    Arc::new(move |port| servers.at_port(port))
 }
 
 /// Makes a client of registries use the proxy of `.npmrc`, or else those that `variable` names, as npm does.

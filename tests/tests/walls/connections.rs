@@ -52,7 +52,7 @@ impl Host {
         gate.set_grants(&profile, &[Grant::scoped("h", "http", scope)], Default::default()).expect("grants");
         let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
         let http = HttpOptions { resolver: Arc::clone(&resolver), ..HttpOptions::default() };
-        let connectors = Connectors::new().http(http).net(resolver);
+        let connectors = Connectors::new().http(http).net(resolver, Arc::new(|_| Vec::new()));
         let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default()))
             .connectors(connectors.into_methods())
             .build();

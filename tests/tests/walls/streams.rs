@@ -70,8 +70,10 @@ fn waits(port: u16, capability: &str, method: &str, params: Value) -> bool {
     gate.set_grants(&profile, &grants, Default::default()).expect("grants");
     let ledger = Ledger::new(LedgerOptions::default(), MemorySink::new());
     let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
-    let connectors =
-        Connectors::new().http(HttpOptions::default()).net(Arc::new(SystemResolver)).exec(ExecOptions::new(env));
+    let connectors = Connectors::new()
+        .http(HttpOptions::default())
+        .net(Arc::new(SystemResolver), Arc::new(|_| Vec::new()))
+        .exec(ExecOptions::new(env));
     let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(StandingTimer::default()))
         .connectors(connectors.into_methods())
         .build();

@@ -5,6 +5,7 @@
 use pijs_connectors::Connectors;
 use pijs_connectors::exec::ExecOptions;
 use pijs_connectors::http::HttpOptions;
+use pijs_connectors::net::UserServersAt;
 use pijs_connectors::system::{FileSystem, OsFileSystem};
 use pijs_environment::simulated::CountingTimer;
 use pijs_hostcall::{
@@ -34,6 +35,7 @@ pub(crate) struct Setup {
     pub(crate) mode: Mode,
     pub(crate) exec: fn(ExecOptions) -> ExecOptions,
     pub(crate) http: HttpOptions,
+    pub(crate) user_servers: UserServersAt,
     /// Creates the file system for the world's folder.
     pub(crate) system: fn(&Path) -> Arc<dyn FileSystem>,
     /// Whether the ledger's lines are kept; those of a long run do not fit into memory.
@@ -56,6 +58,7 @@ impl Setup {
             mode: Mode::Strict,
             exec: |options| options,
             http: HttpOptions::default(),
+            user_servers: Arc::new(|_| Vec::new()),
             system: |_| Arc::new(OsFileSystem::new()),
             keeps_ledger: true,
         }
@@ -86,7 +89,7 @@ impl Setup {
             .sqlite((self.system)(&root))
             .exec((self.exec)(options))
             .http(self.http)
-            .net(resolver)
+            .net(resolver, self.user_servers)
             .env(env);
         let dispatcher = Dispatcher::builder(gate, ledger, Arc::new(CountingTimer::new(0, 1)))
             .connectors(connectors.into_methods())

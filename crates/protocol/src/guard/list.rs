@@ -185,6 +185,8 @@ super::guards! {
     ExecGitBounds = "exec.git-bounds",
     /// Overrides repository settings that are not known to be harmless.
     ExecGitHarmless = "exec.git-harmless",
+    /// Overrides repository settings for a command line that mentions git.
+    ExecGitInLine = "exec.git-in-line",
     /// Refuses repository settings that include other files while git changes files.
     ExecGitIncludes = "exec.git-includes",
     /// Refuses a repository whose index names files outside of it.
@@ -249,6 +251,8 @@ super::guards! {
     ExecSession = "exec.session",
     /// Refuses a shim whose program a file of the project names.
     ExecShims = "exec.shims",
+    /// Restricts the program that `timeout`, `env` and their like start as it is restricted by itself.
+    ExecStartedProgram = "exec.started-program",
     /// Closes terminals and input devices to programs of extensions.
     ExecTerminals = "exec.terminals",
     /// Closes keys and credentials that a use of a known tool does not need.
@@ -499,6 +503,8 @@ super::guards! {
     NetSocketPath = "net.socket-path",
     /// Refers to an open folder by its handle.
     NetStablePath = "net.stable-path",
+    /// Refuses to listen at an address of a server that the user's configuration names.
+    NetUserServers = "net.user-servers",
     /// Refuses the answer of an authorization server other than the one that was asked.
     OauthAnswerIssuer = "oauth.answer-issuer",
     /// Refuses metadata of an authorization server other than the one that was named.

@@ -204,8 +204,9 @@ pub(super) fn enclose(
         None => gate,
     };
     let files = Arc::new(FsConnector::new(Arc::new(OsFileSystem::new())));
+    let base_url = config.model.base_url.as_deref();
     let (connectors, tool_requests) =
-        connectors(environment, interface, replaced, &source_excerpts, (&files, tap), parts);
+        connectors(environment, base_url, interface, replaced, &source_excerpts, (&files, tap), parts);
     let connectors = match &mcp {
         Some(mcp) => connectors.with("mcp", mcp.connector()),
         None => connectors,
