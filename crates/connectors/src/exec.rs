@@ -19,6 +19,7 @@ use pijs_hostcall::scope::Command;
 use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request, Subject};
 use pijs_protocol::call::{CallData, ExecCall, KillSignal, ProgramParams, StdinPipe};
 use pijs_protocol::{ExtensionId, HostcallError, TypedCall, guard};
+use program::ProgramLine;
 use programs::Programs;
 use run::{ProgramLimits, ProgramOutcome, run};
 use serde_json::{Value, json};
@@ -182,7 +183,7 @@ impl ExecConnector {
         let options = &self.inner.options;
         let refused = |error: HostcallError| io::Error::new(io::ErrorKind::PermissionDenied, error.message);
         let program = program::find("bash", cwd, options, permit).map_err(refused)?.ok_or(io::ErrorKind::NotFound)?;
-        let view = view::of(permit, "bash", &["-c", command], &program, options);
+        let view = view::of(permit, &ProgramLine::of("bash", &["-c", command], &program), options);
         let args = vec!["-c".to_owned(), command.to_owned()];
         reads::note(permit, "bash", &args, &[], cwd);
         let start = StartOptions {
@@ -248,19 +249,23 @@ impl ResolvedCall {
             None => Err(io::ErrorKind::NotFound.into()),
             Some(program) => {
                 let name = command.clone();
-                let is_agent = view::is_agent(&command, &program, options);
-                program::check_name(&program, &request.permit, &command, &args, is_agent)?;
-                shims::check(&program, &request.permit, (&command, &args), &cwd, &options.env)?;
+                let words: Vec<&str> = args.iter().map(String::as_str).collect();
+                let line = ProgramLine::find((&command, &words), &program, &cwd, options, &request.permit);
+                let is_agent = view::is_agent(&line, options);
+                program::check_name(&line, &request.permit, is_agent)?;
+                let starter = (line.started.command != command).then_some(&program);
+                for program in line.file.iter().chain(starter) {
+                    shims::check(program, &request.permit, (&command, &words), &cwd, &options.env)?;
+                }
                 environment::leave_out_written(request, &command, &args, &mut env);
                 environment::name_starter(request, is_agent, &args, &mut env);
-                let call = git::Call { program: &program, request, params, cwd: &cwd, folder: &folder, options };
+                let call = git::Call { line: &line, request, cwd: &cwd, folder: &folder, options };
                 let bounds = git::restrict(&call, &mut env)?;
-                if let Some(files) = view::check_arguments(&request.permit, &command, &args, &cwd, is_agent)? {
+                if let Some(files) = view::check_arguments(&request.permit, &line, &cwd, is_agent)? {
                     environment::name_files(&files, &mut env);
                 }
                 reads::note(&request.permit, &command, &args, input, &cwd);
-                let words: Vec<&str> = args.iter().map(String::as_str).collect();
-                let mut view = view::of(&request.permit, &command, &words, &program, options);
+                let mut view = view::of(&request.permit, &line, options);
                 let bounds = bounds.map(|(bounds, keys)| {
                     git::close_keys(request.permit.places(), keys, &mut view);
                     bounds

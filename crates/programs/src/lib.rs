@@ -24,13 +24,16 @@ mod own_caches;
 mod plain_uses;
 pub mod secrets;
 mod shell_words;
+mod starters;
 pub mod variables;
+pub mod version_files;
 
 pub use agents::{AgentFile, files_of_agent, session_by_id};
 pub use credentials::{CredentialUse, GIT_OPTIONS_WITH_VALUE, changes_settings, command_of_git, credential_use};
 pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_line};
 pub use named_uses::{names_relative_file, stays_as_named};
 pub use own_caches::own_caches;
+pub use starters::{StartedProgram, mentions_program, started_program};
 
 use file_tools::FILE_TOOLS;
 use interpreters::INTERPRETERS;

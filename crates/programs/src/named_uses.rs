@@ -8,6 +8,7 @@
 //!
 //! The value of an option is not an operand: `sh -o pipefail` names no script.
 
+use super::starters::{Started, starter_of};
 use super::{
     INTERPRETERS, Kind, input, is_file_tool, is_plain, is_relative, is_relative_file, kind_of, name_of, names_folder,
     tool,
@@ -95,171 +96,6 @@ const PASS_BEHIND_DASHES: &[&str] = &[
     "yarnpkg",
 ];
 
-/// A program that starts the program in its arguments.
-struct Starter {
-    names: &'static [&'static str],
-    /// Sub-commands that start a program; empty if the program has no sub-commands.
-    commands: &'static [&'static str],
-    /// Options without a value, or with a value in the same argument; letters may form a cluster.
-    flags: &'static str,
-    /// Options whose value may be the next argument.
-    with_value: &'static str,
-    /// Number of operands before the program.
-    operands: usize,
-    /// Whether assignments may precede the program.
-    assigns: bool,
-}
-
-const fn starter(
-    names: &'static [&'static str],
-    flags: &'static str,
-    with_value: &'static str,
-    operands: usize,
-) -> Starter {
-    Starter { names, commands: &[], flags, with_value, operands, assigns: false }
-}
-
-impl Starter {
-    const fn assigning(self) -> Self {
-        Self { assigns: true, ..self }
-    }
-}
-
-/// Creates the entry of a program that starts another one by a sub-command.
-const fn command_of(
-    names: &'static [&'static str],
-    commands: &'static [&'static str],
-    flags: &'static str,
-    with_value: &'static str,
-) -> Starter {
-    Starter { names, commands, flags, with_value, operands: 0, assigns: false }
-}
-
-const STARTERS: &[Starter] = &[
-    starter(
-        &["env"],
-        "-i -0 -v - --ignore-environment --null --debug --list-signal-handling",
-        "-u -C --unset --chdir",
-        0,
-    )
-    .assigning(),
-    starter(&["cross-env"], "", "", 0).assigning(),
-    starter(&["timeout"], "-v -f -p --foreground --preserve-status --verbose", "-k -s --kill-after --signal", 1),
-    starter(&["nice"], "-#", "-n --adjustment", 0),
-    starter(
-        &["nohup", "chronic", "eatmydata", "ifne", "ccache", "sccache", "distcc", "linux32", "linux64", "unbuffer"],
-        "",
-        "",
-        0,
-    ),
-    starter(&["torify", "torsocks", "annotate-output", "dbus-run-session", "fakeroot"], "", "", 0),
-    starter(&["time"], "-a -p -v -q --append --portability --verbose --quiet", "-o -f --output --format", 0),
-    starter(&["stdbuf"], "", "-i -o -e --input --output --error", 0),
-    starter(&["setsid"], "-c -f -w --ctty --fork --wait", "", 0),
-    starter(&["ionice"], "-t --ignore", "-c -n --class --classdata", 0),
-    starter(
-        &["chrt"],
-        "-f -r -o -b -i -d -R -v -a --fifo --rr --other --batch --idle --deadline --reset-on-fork",
-        "-T -P -D",
-        1,
-    ),
-    starter(&["taskset"], "-c --cpu-list", "", 1),
-    starter(&["choom"], "", "-n --adjust", 0),
-    starter(&["doas"], "-n", "-u", 0),
-    starter(
-        &["sudo"],
-        "-n -E -H -S -k -P --non-interactive --preserve-env --set-home --stdin",
-        "-u -g -p -C -T --user --group --prompt",
-        0,
-    )
-    .assigning(),
-    starter(
-        &["xargs"],
-        "-0 -r -t -x --null --no-run-if-empty --verbose --exit",
-        "-n -P -L -s -d -E -I --max-args --max-procs --max-lines --max-chars --delimiter",
-        0,
-    ),
-    starter(&["strace", "ltrace"], "-f -c -C -q -t -T -v -y", "-e -o -s -p", 0),
-    starter(&["xvfb-run"], "-a -l --auto-servernum", "-e -f -n -p --error-file --auth-file --server-num", 0),
-    starter(&["setuidgid", "faketime", "runcon", "softlimit"], "", "", 1),
-    command_of(&["poetry", "pipenv", "pdm", "rye", "hatch", "pixi"], &["run"], "-q -v --quiet --verbose", ""),
-    command_of(&["uv"], &["run"], "-q -v --quiet --verbose --frozen --locked --no-sync --offline", "-p --python"),
-    command_of(&["conda", "mamba", "micromamba"], &["run"], "--no-capture-output", "-n --name"),
-    command_of(&["bundle", "bundler", "stack", "cabal", "dune", "opam"], &["exec"], "", ""),
-    command_of(&["npm", "pnpm", "yarn", "yarnpkg"], &["exec", "x", "dlx"], "-s --silent -y --yes --no", ""),
-    command_of(&["asdf"], &["exec"], "", ""),
-    Starter { operands: 1, ..command_of(&["direnv"], &["exec"], "", "") },
-    // Names of tools precede the program, and cannot be distinguished from it.
-    Starter { operands: usize::MAX, ..command_of(&["mise"], &["exec", "x"], "", "") },
-    starter(&["busybox", "toybox"], "", "", 0),
-];
-
-/// The result of searching the arguments of a program for another program.
-enum Started {
-    /// Index of the program.
-    At(usize),
-    /// The arguments start no program.
-    None,
-    /// The arguments are not understood.
-    Unknown,
-}
-
-impl Starter {
-    fn started(&self, args: &[&str]) -> Started {
-        let has = |list: &str, option: &str| list.split(' ').any(|known| known == option);
-        let mut at = 0;
-        if !self.commands.is_empty() {
-            at = args.iter().take_while(|arg| is_harmless_option(arg)).count();
-            match args.get(at) {
-                Some(first) if self.commands.contains(first) => at += 1,
-                // After an unknown option the command is unknown.
-                Some(first) if first.starts_with('-') => return Started::Unknown,
-                _ => return Started::None,
-            }
-        }
-        let mut operands = self.operands;
-        let mut is_open = true;
-        while let Some(arg) = args.get(at) {
-            let name = arg.split_once('=').map_or(*arg, |(name, _)| name);
-            if is_open && *arg == "--" {
-                is_open = false;
-            } else if is_open && arg.starts_with('-') {
-                if has(self.with_value, arg) {
-                    at += 1;
-                } else if has(self.flags, "-#") && arg[1..].bytes().all(|byte| byte.is_ascii_digit()) {
-                } else if arg.starts_with("--") || *arg == "-" {
-                    let is_known = has(self.flags, name) || (name.len() < arg.len() && has(self.with_value, name));
-                    if !is_known {
-                        return Started::Unknown;
-                    }
-                } else if !self.is_cluster(&arg[1..], &has) {
-                    return Started::Unknown;
-                }
-            } else if operands > 0 {
-                operands -= 1;
-            } else if !(self.assigns && is_assignment(arg)) {
-                return Started::At(at);
-            }
-            at += 1;
-        }
-        Started::Unknown
-    }
-
-    /// Returns whether all letters are flags, up to a letter whose value is the rest of the argument.
-    fn is_cluster(&self, letters: &str, has: &impl Fn(&str, &str) -> bool) -> bool {
-        for (at, letter) in letters.char_indices() {
-            let option = format!("-{letter}");
-            if has(self.with_value, &option) {
-                return at + letter.len_utf8() < letters.len();
-            }
-            if !has(self.flags, &option) {
-                return false;
-            }
-        }
-        true
-    }
-}
-
 /// Returns whether a program with more arguments than a grant names is still used as granted.
 pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
     let name = name_of(command).to_ascii_lowercase();
@@ -270,7 +106,7 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
     if RUN_OPERANDS.contains(&name.as_str()) {
         return rest.iter().all(|arg| is_harmless_option(arg));
     }
-    match STARTERS.iter().find(|starter| starter.names.contains(&name.as_str())).map(|starter| starter.started(args)) {
+    match starter_of(command).map(|starter| starter.started(args)) {
         Some(Started::At(at)) => return at < named && covers_started(args[at], &args[at + 1..], named - at - 1),
         Some(Started::Unknown) => return false,
         None if input::starts_another(&name) => return false,
@@ -310,22 +146,19 @@ pub fn names_relative_file(command: &str, args: &[&str]) -> bool {
         // For an unknown program, only arguments that are written as a path count.
         Kind::Plain => !is_file_tool(command) && args.iter().any(is_spelled),
         Kind::Options => tool(&name).is_some_and(|tool| tool.names_relative_file(args)),
-        Kind::Interpreter => {
-            let starter = STARTERS.iter().find(|starter| starter.names.contains(&name.as_str()));
-            match starter.map(|starter| starter.started(args)) {
-                Some(Started::At(at)) => {
-                    let is_path = args[at].contains('/') && is_relative(args[at]);
-                    is_path
-                        || args[..at].iter().any(|arg| is_relative_file(arg))
-                        || names_relative_file(args[at], &args[at + 1..])
-                }
-                Some(Started::Unknown) => args.iter().any(|arg| is_relative(arg)),
-                None if input::starts_another(&name) || input::runs_scripts(&name) => {
-                    args.iter().any(|arg| is_relative(arg))
-                }
-                Some(Started::None) | None => args.iter().any(|arg| is_relative_file(arg)),
+        Kind::Interpreter => match starter_of(command).map(|starter| starter.started(args)) {
+            Some(Started::At(at)) => {
+                let is_path = args[at].contains('/') && is_relative(args[at]);
+                is_path
+                    || args[..at].iter().any(|arg| is_relative_file(arg))
+                    || names_relative_file(args[at], &args[at + 1..])
             }
-        }
+            Some(Started::Unknown) => args.iter().any(|arg| is_relative(arg)),
+            None if input::starts_another(&name) || input::runs_scripts(&name) => {
+                args.iter().any(|arg| is_relative(arg))
+            }
+            Some(Started::None) | None => args.iter().any(|arg| is_relative_file(arg)),
+        },
     }
 }
 
@@ -411,7 +244,7 @@ fn first_operand<'a>(
 }
 
 /// Returns whether an argument sets a variable: `SHELL=/bin/x` of `make`.
-fn is_assignment(arg: &str) -> bool {
+pub(super) fn is_assignment(arg: &str) -> bool {
     arg.split_once('=').is_some_and(|(name, _)| !name.starts_with('-') && !name.contains('/'))
 }
 
@@ -424,6 +257,7 @@ fn is_count_or_quiet(arg: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::starters::STARTERS;
     use crate::tests::command_lines;
 
     /// Evaluates a line of a fixture: `PROGRAM ARGS | ARGS`, where the part before the bar is the grant.

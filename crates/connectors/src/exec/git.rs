@@ -15,15 +15,14 @@
 //! setting makes the command fail, with a message that names the required grant.
 
 use super::ExecOptions;
-use super::program::{self, Program};
+use super::program::{self, Program, ProgramLine};
 use super::{shims, view};
 use links::LinkSearch;
 use pijs_git_bounds::{FileBounds, GitKeys, GitSetting, GitUse, SessionFolders, git_keys, only_repository_signs};
 use pijs_hostcall::places::{Places, ProgramView, Protection};
 use pijs_hostcall::{Reason, Request};
 use pijs_programs::git_settings::{CHANGE_FILES, SETTINGS, STRATEGIES, USERS_SETTINGS, VARIABLES};
-use pijs_programs::{git_settings, is_plain, name_of};
-use pijs_protocol::call::ProgramParams;
+use pijs_programs::{git_settings, is_plain, mentions_program, name_of};
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -63,9 +62,8 @@ impl Settings<'_> {
 
 /// A call that starts a program.
 pub(super) struct Call<'a> {
-    pub(super) program: &'a Program,
+    pub(super) line: &'a ProgramLine<'a>,
     pub(super) request: &'a Request,
-    pub(super) params: &'a ProgramParams,
     /// The working folder, by name and by handle.
     pub(super) cwd: &'a Path,
     pub(super) folder: &'a Arc<File>,
@@ -73,17 +71,10 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Returns whether the name of the program, or of a link to it, satisfies `is_such`.
-    fn is_called(&self, is_such: impl Fn(&str) -> bool) -> bool {
-        [&self.program.file, &self.program.found]
-            .iter()
-            .any(|path| path.file_name().is_some_and(|file| is_such(name_of(&file.to_string_lossy()))))
-    }
-
     /// Returns the git executable that the call runs, directly or through another program.
     fn git(&self, is_git: bool) -> Option<Program> {
         match is_git {
-            true => Some(self.program.clone()),
+            true => self.line.file.clone(),
             false => program::find("git", self.cwd, self.options, &self.request.permit).ok().flatten(),
         }
     }
@@ -100,70 +91,75 @@ pub(super) fn restrict(
     call: &Call<'_>,
     env: &mut BTreeMap<String, String>,
 ) -> Result<Option<(FileBounds, GitKeys)>, HostcallError> {
-    let Call { request, params: ProgramParams { command, args, .. }, .. } = call;
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let is_every_use = request.permit.covers_every_use(command, &words) || !guard!(ExecGitSettings);
-    if !is_every_use && call.is_called(|name| name.eq_ignore_ascii_case("hg") || git_settings::runs_git(name)) {
+    let Call { line, request, .. } = call;
+    let (ProgramLine { command, words, started, .. }, permit) = (*line, &request.permit);
+    let is_every_use = permit.covers_every_use(command, words) || !guard!(ExecGitSettings);
+    let is_agreed_to = permit.means_program(command, words);
+    // A grant of an interpreter's bare name covers whatever it runs.
+    let mentions = |name: &str| {
+        mentions_program(command, words, name) && !permit.names_program_alone(command, words) && guard!(ExecGitInLine)
+    };
+    let runs_git = line.is_called(git_settings::runs_git) || mentions("git");
+    if !is_every_use && (runs_git || line.is_called(|name| name.eq_ignore_ascii_case("hg")) || mentions("hg")) {
         // The configuration of a repository can name hooks and extensions. Programs that run git run `hg` in its repositories.
         env.insert("HGRCSKIPREPO".to_owned(), "1".to_owned());
     }
-    let is_git = call.is_called(|name| name.eq_ignore_ascii_case("git"));
+    let is_git = line.is_called(|name| name.eq_ignore_ascii_case("git"));
     let mut settings = Settings(env);
     if is_git && guard!(ExecBareRepository) {
         settings.add("safe.bareRepository", "explicit");
     }
-    if !is_git && (is_every_use || !call.is_called(git_settings::runs_git)) {
+    if !is_git && (is_every_use || !runs_git) {
         return Ok(None);
     }
     if !is_every_use {
         settings.add_fixed();
     }
-    let is_pushing =
-        is_git && words.contains(&"push") && !request.permit.means_program(command, &words) && guard!(ExecLocalPush);
+    let is_pushing = is_git && started.args.contains(&"push") && !is_agreed_to && guard!(ExecLocalPush);
     if is_pushing {
         settings.add("protocol.file.allow", "never");
     }
     let Some(git) = call.git(is_git).filter(|_| !is_every_use) else { return Ok(None) };
     // The arguments of another program are not git's.
-    let words = if is_git { words } else { Vec::new() };
+    let words = if is_git { started.args } else { &[] };
     if !is_git {
-        shims::check(&git, &request.permit, ("git", &[]), call.cwd, &call.options.env)?;
+        shims::check(&git, permit, ("git", &[]), call.cwd, &call.options.env)?;
     }
     let survey = Survey {
-        view: view::of(&request.permit, "git", &["config", "--list"], &git, call.options),
+        view: view::of(permit, &ProgramLine::of("git", &["config", "--list"], &git), call.options),
         git,
         options: call.options,
         cwd: call.cwd,
         folder: call.folder,
-        globals: global_options(&words),
+        globals: global_options(words),
         env: settings.0.clone(),
         command: name_of(command),
     };
     let folders = survey.folders()?;
     let links = check_links(call, &survey, &folders)?;
-    let listed = list_settings(&survey, &words)?;
+    let listed = list_settings(&survey, words)?;
     override_settings(&mut settings, &survey, &listed, is_pushing)?;
     // The user agreed to a command that runs other programs.
-    let is_agreed_to = !is_plain("git", &words, 0) && request.permit.means_program(command, &words);
-    if !is_git || is_agreed_to || !guard!(ExecGitBounds) {
+    let is_agreed_to = !is_plain("git", words, 0) && is_agreed_to;
+    if !is_git || is_agreed_to || !started.is_direct || !guard!(ExecGitBounds) {
         return Ok(None);
     }
     let listed: Vec<GitSetting<'_>> = listed.iter().map(Entry::setting).collect();
-    if only_repository_signs(&words, &listed) && guard!(ExecGitKeys) {
+    if only_repository_signs(words, &listed) && guard!(ExecGitKeys) {
         return Err(survey.refusal("git with a signature that only the repository configures"));
     }
-    let keys = if guard!(ExecGitKeys) { git_keys(&words, &listed) } else { GitKeys::All };
-    let places = request.permit.places();
+    let keys = if guard!(ExecGitKeys) { git_keys(words, &listed) } else { GitKeys::All };
+    let places = permit.places();
     let session = SessionFolders {
         home: &places.home,
         project: &places.project,
         temp: &places.temp,
-        package: request.permit.package_root(),
+        package: permit.package_root(),
         credentials: places.credentials().collect(),
     };
     let used = GitUse {
         git: [&survey.git.file, &survey.git.found],
-        words: &words,
+        words,
         globals: &survey.globals,
         cwd: call.cwd,
         env: &survey.env,

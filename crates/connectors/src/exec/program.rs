@@ -8,7 +8,7 @@
 use super::ExecOptions;
 use pijs_hostcall::places::normal;
 use pijs_hostcall::{Permit, Reason};
-use pijs_programs::{is_plain, name_behind, name_of};
+use pijs_programs::{Kind, StartedProgram, is_plain, kind_of, name_behind, name_of, started_program};
 use pijs_protocol::{HostcallError, guard};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,51 @@ pub(super) struct Program {
     pub(super) found: PathBuf,
     /// Device and inode.
     pub(super) identity: (u64, u64),
+}
+
+/// A command line, and the program that does the work. The gate decides about the line, and its grants name the line. What a
+/// program may access depends on the program that the line starts in the end: on `git` in `timeout 60 git status`.
+pub(super) struct ProgramLine<'a> {
+    pub(super) command: &'a str,
+    pub(super) words: &'a [&'a str],
+    /// The file of `command`.
+    pub(super) program: &'a Program,
+    pub(super) started: StartedProgram<'a>,
+    /// The file of the started program; `None` if it is not found, or only a grant of its own would cover it.
+    pub(super) file: Option<Program>,
+}
+
+impl<'a> ProgramLine<'a> {
+    /// Creates the line of a program that starts no other.
+    pub(super) fn of(command: &'a str, words: &'a [&'a str], program: &'a Program) -> Self {
+        let started = StartedProgram { command, args: words, is_direct: true, keeps_context: true };
+        Self { command, words, program, started, file: Some(program.clone()) }
+    }
+
+    /// Finds the program that a line starts. A grant of the bare name of the line's first program covers whatever it starts.
+    pub(super) fn find(
+        (command, words): (&'a str, &'a [&'a str]),
+        program: &'a Program,
+        cwd: &Path,
+        options: &ExecOptions,
+        permit: &Permit,
+    ) -> Self {
+        let line = Self::of(command, words, program);
+        let is_tool = kind_of(&program.file.to_string_lossy()) == Kind::Options;
+        if is_tool || permit.names_program_alone(command, words) || !guard!(ExecStartedProgram) {
+            return line;
+        }
+        let started = started_program(command, words);
+        // The starter searches a path without the folders that are refused here.
+        Self { started, file: find(started.command, cwd, options, permit).ok().flatten(), ..line }
+    }
+
+    /// Returns whether the name of one of the line's files, or of a link to it, satisfies `is_such`.
+    pub(super) fn is_called(&self, is_such: impl Fn(&str) -> bool) -> bool {
+        let files = self.file.iter().chain([self.program]).flat_map(|program| [&program.file, &program.found]);
+        let mut names = files.filter_map(|path| Some(path.file_name()?.to_string_lossy()));
+        is_such(name_of(self.started.command)) || names.any(|name| is_such(name_of(&name)))
+    }
 }
 
 /// Finds `command` as `execvp` would, without the working folder. Returns `Ok(None)` if there is no such program.
@@ -66,23 +111,27 @@ fn refuse_unnamed(program: &Program) -> HostcallError {
 
 /// Refuses a program that has another name than the call used, such as `bash` for a link `x`: the gate decided by the name.
 /// Allows it if this use of the program is plain, or if more than plain uses of the name were granted.
-pub(super) fn check_name(
-    program: &Program,
-    permit: &Permit,
-    command: &str,
-    args: &[String],
-    is_agent: bool,
-) -> Result<(), HostcallError> {
-    let file = program.file.to_string_lossy();
+///
+/// Refuses `git` and `pi` without the environment that restricts them.
+pub(super) fn check_name(line: &ProgramLine<'_>, permit: &Permit, is_agent: bool) -> Result<(), HostcallError> {
+    let ProgramLine { words, started: StartedProgram { command, args, keeps_context, .. }, .. } = *line;
+    let is_restricted = is_agent || line.is_called(|name| name.eq_ignore_ascii_case("git"));
+    if is_restricted && !keeps_context && !permit.covers_every_use(line.command, words) {
+        let what = format!("{command} behind {} with another environment or folder", line.command);
+        return Err(Reason::Scope.refusal("exec", "exec", &what).with(
+            "hint",
+            format!("start {command} itself with this environment and folder, or grant exec:{} *", line.command),
+        ));
+    }
+    let file = line.file.as_ref().map(|program| program.file.to_string_lossy());
     let agent = (is_agent && name_of(command) != "pi").then_some("pi");
-    let Some(name) = agent.or_else(|| name_behind(command, &file)) else { return Ok(()) };
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    if is_plain(name, &words, 0) || permit.means_program(command, &words) || !guard!(ExecNameBehind) {
+    let Some(name) = agent.or_else(|| name_behind(command, file.as_deref()?)) else { return Ok(()) };
+    if is_plain(name, args, 0) || permit.means_program(line.command, words) || !guard!(ExecNameBehind) {
         return Ok(());
     }
     Err(Reason::Scope.refusal("exec", "exec", &format!("{command}, which is {name}")).with(
         "hint",
-        format!("{name} can run other programs, and with these arguments it may: grant exec:{command} * if every use of it is meant"),
+        format!("{name} can run other programs, and with these arguments it may: grant exec:{} * if every use of it is meant", line.command),
     ))
 }
 

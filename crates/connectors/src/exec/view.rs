@@ -8,13 +8,13 @@
 
 use self::unwritten::ListedUse;
 use super::ExecOptions;
-use super::program::Program;
+use super::program::{Program, ProgramLine};
 use pijs_durable::{CheckedFiles, open_real, without_links};
 use pijs_hostcall::places::{ProgramView, Protection, normal};
 use pijs_hostcall::{Access, Permit, Reason};
 use pijs_programs::{
-    AgentFile, CredentialUse, Kind, changes_settings, credential_use, files_of_agent, files_of_argument, is_file_tool,
-    kind_of, name_of, names_other_folders, possible_files, session_by_id,
+    AgentFile, CredentialUse, Kind, StartedProgram, changes_settings, credential_use, files_of_agent,
+    files_of_argument, is_file_tool, kind_of, name_of, names_other_folders, possible_files, session_by_id,
 };
 use pijs_protocol::{HostcallError, guard};
 use std::ffi::OsStr;
@@ -24,24 +24,20 @@ use std::path::{Path, PathBuf};
 
 mod unwritten;
 
-/// Returns the files that a program with these arguments cannot access.
-pub(super) fn of(
-    permit: &Permit,
-    command: &str,
-    args: &[&str],
-    program: &Program,
-    options: &ExecOptions,
-) -> ProgramView {
-    if is_pi(program, options) || !guard!(ExecView) {
+/// Returns the files that the program of a line cannot access.
+pub(super) fn of(permit: &Permit, line: &ProgramLine<'_>, options: &ExecOptions) -> ProgramView {
+    if is_pi(line.program, options) || !guard!(ExecView) {
         return ProgramView::default();
     }
-    let (places, file) = (permit.places(), program.file.to_string_lossy());
+    let StartedProgram { command, args, .. } = line.started;
+    let places = permit.places();
+    let file = line.file.as_ref().map_or(command.into(), |program| program.file.to_string_lossy());
     let mut view = places.program_view();
     if guard!(ExecTerminals) {
         let devices = std::fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.path());
         view.closed.extend(devices.filter(|path| is_terminal(path)));
     }
-    let is_every_use = permit.covers_every_use(command, args);
+    let is_every_use = permit.covers_every_use(line.command, line.words);
     let names = [command, &file];
     let used = names.map(|name| credential_use(name, args));
     let needs_none = used.contains(&CredentialUse::None) || names.into_iter().any(is_file_tool);
@@ -75,10 +71,11 @@ fn is_this(program: &Program, options: &ExecOptions) -> bool {
     own.is_some_and(|own| (own.dev(), own.ino()) == program.identity)
 }
 
-/// Returns whether a command starts an agent: it or its file is called `pi`, or it is the running executable under another name.
-pub(super) fn is_agent(command: &str, program: &Program, options: &ExecOptions) -> bool {
-    let is_behind = name_of(&program.file.to_string_lossy()) == "pi" || is_this(program, options);
-    name_of(command) == "pi" || (is_behind && guard!(ExecAgentByFile))
+/// Returns whether a line starts an agent: a command or its file is called `pi`, or it is the running executable under another name.
+pub(super) fn is_agent(line: &ProgramLine<'_>, options: &ExecOptions) -> bool {
+    let is_behind = |program: &Program| name_of(&program.file.to_string_lossy()) == "pi" || is_this(program, options);
+    [line.command, line.started.command].map(name_of).contains(&"pi")
+        || (line.file.iter().chain([line.program]).any(is_behind) && guard!(ExecAgentByFile))
 }
 
 /// Returns whether this user cannot change the program, the path by which it was found, or any folder above either.
@@ -92,20 +89,19 @@ fn is_out_of_reach(program: &Program) -> bool {
 /// that were checked for a `pi` that the extension starts; `None` for other programs, and if every use was granted.
 pub(super) fn check_arguments(
     permit: &Permit,
-    command: &str,
-    args: &[String],
+    line: &ProgramLine<'_>,
     cwd: &Path,
     is_agent: bool,
 ) -> Result<Option<CheckedFiles>, HostcallError> {
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let ProgramLine { command, words, started, .. } = line;
     // A grant that names a command of an interpreter does not cover the files of further arguments.
     let runs_anything = kind_of(command) == Kind::Interpreter
-        && (permit.names_program_alone(command, &words) || !guard!(ExecInterpreterFiles));
-    if runs_anything || permit.covers_every_use(command, &words) || permit.means_program(command, &words) {
+        && (permit.names_program_alone(command, words) || !guard!(ExecInterpreterFiles));
+    if runs_anything || permit.covers_every_use(command, words) || permit.means_program(command, words) {
         return Ok(None);
     }
     let is_identity = |at: usize| {
-        command_takes_identity(command) && (words[at].starts_with("-i") || (at > 0 && words[at - 1] == "-i"))
+        command_takes_identity(started.command) && (words[at].starts_with("-i") || (at > 0 && words[at - 1] == "-i"))
     };
     let named = words.iter().enumerate().filter(|(at, _)| !is_identity(*at));
     for (_, arg) in named {
@@ -114,14 +110,14 @@ pub(super) fn check_arguments(
             let is_refused = file.leads_through_process()
                 || file.paths().iter().any(|path| {
                     let is_closed = is_closed(permit, path) && !(is_agent && is_own_session(permit, path));
-                    (is_closed && guard!(ExecArguments)) || is_above_credentials(permit, command, &words, path)
+                    (is_closed && guard!(ExecArguments)) || is_above_credentials(permit, started, path)
                 });
             if is_refused {
                 return Err(refusal(command, file.name));
             }
         }
         // `gh` expands patterns itself.
-        let pattern = (name_of(command) == "gh").then(|| arg.find(['*', '?', '['])).flatten();
+        let pattern = (name_of(started.command) == "gh").then(|| arg.find(['*', '?', '['])).flatten();
         let above = pattern.and_then(|at| arg[..at].rsplit_once('/')).map(|(above, _)| above);
         let holds_keys = |path: &PathBuf| {
             is_closed(permit, path) || permit.places().credentials().any(|kept| kept.starts_with(path))
@@ -142,8 +138,8 @@ pub(super) fn check_arguments(
         }
     }
     let checks = is_agent && guard!(ExecAgentFiles);
-    let checked = checks.then(|| check_files_of_agent(permit, command, &words, cwd)).transpose()?;
-    let session = is_agent.then(|| session_by_id(&words)).flatten().filter(|_| guard!(ExecArguments));
+    let checked = checks.then(|| check_files_of_agent(permit, command, started.args, cwd)).transpose()?;
+    let session = is_agent.then(|| session_by_id(started.args)).flatten().filter(|_| guard!(ExecArguments));
     session.map_or(Ok(checked), |id| Err(refusal(command, id)))
 }
 
@@ -355,10 +351,10 @@ fn is_terminal(path: &Path) -> bool {
 }
 
 /// Returns whether credentials exist below a folder that the program could access.
-fn is_above_credentials(permit: &Permit, command: &str, args: &[&str], path: &Path) -> bool {
+fn is_above_credentials(permit: &Permit, started: &StartedProgram<'_>, path: &Path) -> bool {
     let is_above = |kept: PathBuf| kept != *path && kept.starts_with(path) && kept.symlink_metadata().is_ok();
-    credential_use(command, args) != CredentialUse::None
-        && !names_other_folders(command)
+    credential_use(started.command, started.args) != CredentialUse::None
+        && !names_other_folders(started.command)
         && permit.places().credentials().any(is_above)
         && guard!(ExecFolderAbove)
 }
