@@ -397,8 +397,10 @@ const EDITORS_OF_STREAMS: &[&str] = &["awk", "gawk", "mawk", "nawk", "sed"];
 /// Programs whose arguments contain another program with its arguments; that program inherits the input.
 const STARTERS: &[&str] = &[
     "annotate-output",
+    "arch",
     "bunx",
     "bwrap",
+    "caffeinate",
     "capsh",
     "ccache",
     "choom",
@@ -434,7 +436,9 @@ const STARTERS: &[&str] = &[
     "prlimit",
     "proot",
     "proxychains",
+    "run0",
     "runcon",
+    "sandbox-exec",
     "sem",
     "setlock",
     "setpriv",
@@ -453,6 +457,7 @@ const STARTERS: &[&str] = &[
     "valgrind",
     "watch",
     "watchexec",
+    "xcrun",
     "xvfb-run",
 ];
 

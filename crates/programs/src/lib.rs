@@ -22,6 +22,7 @@ mod named_uses;
 pub mod obeyed;
 mod own_caches;
 mod plain_uses;
+mod python;
 pub mod secrets;
 mod shell_words;
 mod starters;
@@ -33,6 +34,7 @@ pub use credentials::{CredentialUse, GIT_OPTIONS_WITH_VALUE, changes_settings, c
 pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_line};
 pub use named_uses::{names_relative_file, stays_as_named};
 pub use own_caches::own_caches;
+pub use python::runs_library_tool;
 pub use starters::{StartedProgram, mentions_program, started_program};
 
 use file_tools::FILE_TOOLS;
@@ -82,8 +84,24 @@ pub fn name_of(command: &str) -> &str {
     bare.rsplit('-').next().filter(|last| COMPILERS.contains(last)).unwrap_or(bare)
 }
 
-/// Other names of programs in the tables.
-const ALIASES: &[(&str, &str)] = &[("slogin", "ssh")];
+/// Other names of programs in the tables. GNU's tools have the prefix `g` next to the system's own.
+const ALIASES: &[(&str, &str)] = &[
+    ("gchroot", "chroot"),
+    ("gdiff3", "diff3"),
+    ("genv", "env"),
+    ("ginstall", "install"),
+    ("gnice", "nice"),
+    ("gnohup", "nohup"),
+    ("gnumake", "make"),
+    ("gsdiff", "sdiff"),
+    ("gsort", "sort"),
+    ("gsplit", "split"),
+    ("gstdbuf", "stdbuf"),
+    ("gtime", "time"),
+    ("gtimeout", "timeout"),
+    ("gxargs", "xargs"),
+    ("slogin", "ssh"),
+];
 
 /// Programs that act by the name under which they are started, so that the name of their file is irrelevant.
 const NAMED_BY_CALLER: &[&str] =
@@ -361,7 +379,7 @@ mod tests {
     #[test]
     fn tools_for_files_need_no_credentials() {
         assert!(FILE_TOOLS.is_sorted());
-        for command in ["cp", "/usr/bin/cat", "gcp", "base64", "sed", "tar", "curl", "zstd"] {
+        for command in ["cp", "/usr/bin/cat", "gcp", "rgrep", "xzgrep", "base64", "sed", "tar", "curl", "zstd"] {
             assert_eq!(credential_use(command, &[]), CredentialUse::None, "{command}");
         }
         for command in ["git", "ssh", "pi", "gh", "aws", "rsync", "ssh-keygen"] {

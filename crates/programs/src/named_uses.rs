@@ -10,8 +10,8 @@
 
 use super::starters::{Started, starter_of};
 use super::{
-    INTERPRETERS, Kind, input, is_file_tool, is_plain, is_relative, is_relative_file, kind_of, name_of, names_folder,
-    tool,
+    INTERPRETERS, Kind, input, is_file_tool, is_plain, is_relative, is_relative_file, kind_of, name_of, names_a_host,
+    names_folder, tool,
 };
 
 /// Options of interpreters that control output or the number of jobs.
@@ -30,12 +30,17 @@ const HARMLESS_OPTIONS: &[&str] = &[
     "--version",
 ];
 
-/// Interpreters that take commands, addresses of programs, files with commands or users' names as operands.
+/// Interpreters that take commands, addresses of programs, files with commands or tests, or users' names as operands.
 const RUN_OPERANDS: &[&str] = &[
     "ansible",
     "ansible-playbook",
     "at",
+    "autossh",
+    "ava",
     "batch",
+    "bats",
+    "cucumber-js",
+    "cypress",
     "dotnet",
     "duckdb",
     "ed",
@@ -46,20 +51,34 @@ const RUN_OPERANDS: &[&str] = &[
     "gnuplot",
     "gs",
     "gvim",
+    "jasmine",
+    "jest",
+    "karma",
     "lldb",
     "m4",
     "mail",
     "mailx",
     "mariadb",
+    "mocha",
     "mongosh",
+    "mosh",
     "mutt",
     "mvn",
     "mvnw",
     "mysql",
     "nix",
+    "nose2",
+    "nosetests",
     "nvim",
     "osascript",
+    "parallel",
+    "pest",
+    "phpunit",
+    "playwright",
+    "prove",
     "psql",
+    "pytest",
+    "rspec",
     "rview",
     "rvim",
     "sbt",
@@ -68,12 +87,119 @@ const RUN_OPERANDS: &[&str] = &[
     "socat",
     "sqlite",
     "su",
+    "tap",
+    "testcafe",
     "tmux",
+    "ts-mocha",
+    "uvu",
     "vi",
     "view",
     "vim",
+    "vitest",
     "xterm",
     "zellij",
+];
+
+/// Programs that copy files to and from servers that operands name.
+const COPY_TO_HOSTS: &[&str] = &["rclone", "rsync", "scp", "sftp"];
+
+/// Programs that install programs, whose names or addresses are operands.
+const INSTALLERS: &[&str] = &[
+    "apk",
+    "apt",
+    "apt-get",
+    "aptitude",
+    "asdf",
+    "brew",
+    "bundle",
+    "bundler",
+    "cabal",
+    "composer",
+    "conda",
+    "corepack",
+    "cpan",
+    "cpanm",
+    "deno",
+    "dnf",
+    "easy_install",
+    "flatpak",
+    "gem",
+    "hatch",
+    "helm",
+    "lerna",
+    "mamba",
+    "micromamba",
+    "mise",
+    "mix",
+    "npm",
+    "opam",
+    "pacman",
+    "pdm",
+    "pip",
+    "pipenv",
+    "pipx",
+    "pixi",
+    "pnpm",
+    "poetry",
+    "rebar",
+    "rustup",
+    "rye",
+    "snap",
+    "stack",
+    "uv",
+    "volta",
+    "yarn",
+    "yarnpkg",
+    "yum",
+    "zypper",
+];
+
+/// Commands of these programs that install or run what an operand names.
+const INSTALL_COMMANDS: &[&str] = &[
+    "add",
+    "build-dep",
+    "create",
+    "develop",
+    "dist-upgrade",
+    "download",
+    "edit",
+    "enable",
+    "full-upgrade",
+    "get",
+    "global",
+    "i",
+    "import",
+    "in",
+    "init",
+    "inject",
+    "ins",
+    "inst",
+    "insta",
+    "instal",
+    "install",
+    "isnt",
+    "isnta",
+    "isntal",
+    "isntall",
+    "link",
+    "ln",
+    "local",
+    "pin",
+    "plugin",
+    "plugins",
+    "reinstall",
+    "require",
+    "set",
+    "shell",
+    "source",
+    "sync",
+    "tap",
+    "tool",
+    "toolchain",
+    "up",
+    "update",
+    "upgrade",
+    "use",
 ];
 
 /// Programs that pass the arguments after `--` to the script that the arguments before it name.
@@ -100,10 +226,20 @@ const PASS_BEHIND_DASHES: &[&str] = &[
 pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     let (leading, rest) = args.split_at(named.min(args.len()));
-    if INTERPRETERS.binary_search(&name.as_str()).is_err() || leading.is_empty() || rest.is_empty() {
+    if leading.is_empty() || rest.is_empty() {
+        return true;
+    }
+    // The server's shell runs all words after the host.
+    if name == "ssh" {
+        return operands_of_ssh(leading) < 2;
+    }
+    if INTERPRETERS.binary_search(&name.as_str()).is_err() {
         return true;
     }
     if RUN_OPERANDS.contains(&name.as_str()) {
+        return rest.iter().all(|arg| is_harmless_option(arg));
+    }
+    if installs(&name, leading) {
         return rest.iter().all(|arg| is_harmless_option(arg));
     }
     match starter_of(command).map(|starter| starter.started(args)) {
@@ -130,7 +266,10 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
             match arg.strip_prefix('-') {
                 // Make expands the name of a variable.
                 None | Some("") if is_make => !arg.contains(['=', '$']),
-                None | Some("") => !is_assignment(arg) && !leads_out(arg),
+                None | Some("") => {
+                    let is_elsewhere = COPY_TO_HOSTS.contains(&name.as_str()) && names_a_host(arg);
+                    !is_assignment(arg) && !leads_out(arg) && !is_elsewhere
+                }
                 Some(_) if is_make && is_count_or_quiet(arg) => true,
                 Some(_) => is_harmless_option(arg),
             }
@@ -167,9 +306,28 @@ fn covers_started(program: &str, args: &[&str], named: usize) -> bool {
     let is_elsewhere = || named > 0 && names_folder(program, &args[named..]);
     match kind_of(program) {
         Kind::Plain => true,
-        Kind::Options => is_plain(program, args, named) && !is_elsewhere(),
+        Kind::Options => is_plain(program, args, named) && stays_as_named(program, args, named) && !is_elsewhere(),
         Kind::Interpreter => stays_as_named(program, args, named) && !is_elsewhere(),
     }
+}
+
+/// Returns whether arguments that a grant names begin a command that installs programs.
+fn installs(name: &str, leading: &[&str]) -> bool {
+    // The operands of `deno test` are files that run.
+    let is_test = |arg: &str| name == "deno" && matches!(arg, "bench" | "test");
+    let is_install = |arg: &&&str| INSTALL_COMMANDS.contains(*arg) || is_test(arg);
+    let is_command = |arg: &&&str| is_install(arg) || matches!(**arg, "exec" | "run" | "run-script" | "task" | "x");
+    INSTALLERS.contains(&name) && leading.iter().find(is_command).as_ref().is_some_and(is_install)
+}
+
+/// Returns the number of operands of `ssh`: a host, and words of a remote command.
+fn operands_of_ssh(args: &[&str]) -> usize {
+    let mut at = 0;
+    while let Some(arg) = args.get(at).filter(|arg| arg.starts_with('-')) {
+        let takes_next = arg.len() == 2 && "BbcDEeFIiJLlmOoPpQRSWw".contains(&arg[1..]);
+        at += if takes_next { 2 } else { 1 };
+    }
+    args.len().saturating_sub(at)
 }
 
 /// Returns whether an argument may be a file outside of the working folder, or a command of an editor.
@@ -264,7 +422,8 @@ mod tests {
     fn stays(line: &str) -> bool {
         let (named, rest) = line.split_once(" | ").expect("a bar behind what is named");
         let words: Vec<&str> = named.split(' ').chain(rest.split(' ')).collect();
-        stays_as_named(words[0], &words[1..], named.split(' ').count() - 1)
+        let (command, args, named) = (words[0], &words[1..], named.split(' ').count() - 1);
+        (kind_of(command) != Kind::Options || is_plain(command, args, named)) && stays_as_named(command, args, named)
     }
 
     #[test]

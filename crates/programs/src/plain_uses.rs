@@ -77,6 +77,9 @@ struct PlainUse {
 
 const NOTHING: &[&str] = &[];
 
+/// Commands of `bun` that install or run what an operand names.
+const BUN_INSTALLS: &[&str] = &["a", "add", "c", "create", "i", "install", "link", "pm", "update", "x"];
+
 const fn plain(command: &'static str, options: &'static [&'static str]) -> PlainUse {
     PlainUse { command, options, refuses: nothing, refuses_value: no_value, requires: anything, by_name: false }
 }
@@ -196,7 +199,7 @@ impl PlainTool {
         let is_python = self.names.contains(&"python");
         let is_flag = |arg: &str| {
             let has_rest = || arg.find(['W', 'X']).is_some_and(|at| at + 1 < arg.len());
-            arg.contains('=') || known.permits(&[arg], Syntax::Letters) || (is_python && has_rest())
+            arg.contains('=') || arg == "--test" || known.permits(&[arg], Syntax::Letters) || (is_python && has_rest())
         };
         let mut at = 0;
         while let Some(arg) = args.get(at).filter(|arg| arg.starts_with('-')) {
@@ -205,7 +208,11 @@ impl PlainTool {
             }
             // All following arguments belong to the module, or to the line of code.
             if let Some(ends) = is_python.then(|| ends_options(arg)).flatten() {
-                return at + ends < named;
+                let module = super::python::module_of(&args[at..]);
+                let stays = |(module, rest): (&str, &[&str])| {
+                    super::named_uses::stays_as_named(module, rest, named.saturating_sub(at + ends + 1))
+                };
+                return at + ends < named && module.is_none_or(stays);
             }
             // A named argument after a named option may be the value of the option.
             let has_value =
@@ -216,6 +223,12 @@ impl PlainTool {
             at += 1;
         }
         let Some(file) = args.get(at) else { return !args.is_empty() && args.len() <= named };
+        // Further operands are tests that run, or names of programs to install.
+        let is_test = self.names.contains(&"node") && args[..at].contains(&"--test");
+        let is_install = self.names.contains(&"bun") && (BUN_INSTALLS.contains(file) || (*file == "test" && at + 1 < named));
+        if at < named && (is_test || is_install) && args.len() > named {
+            return args[named..].iter().all(|arg| super::named_uses::is_harmless_option(arg));
+        }
         let is_file = self.syntax == Syntax::Script || file.contains(['.', '/']);
         if at < named && !is_file {
             // Options after the name of a command belong to that command.

@@ -148,6 +148,25 @@ pub(super) const STARTERS: &[Starter] = &[
     // Names of tools precede the program, and cannot be distinguished from it.
     Starter { operands: usize::MAX, ..command_of(&["mise"], &["exec", "x"], "", "") },
     starter(&["busybox", "toybox"], "", "", 0),
+    // On macOS `arch` starts a program for an architecture.
+    starter(&["arch"], "-arm64 -arm64e -x86_64 -i386 -32 -64 -c", "-e -d", 0),
+    starter(&["caffeinate"], "-d -i -m -s -u", "-t -w", 0),
+    starter(&["sandbox-exec"], "", "-f -n -p -D", 0),
+    starter(&["xcrun"], "-n -r -v --no-cache --run --verbose", "-sdk -toolchain --sdk --toolchain", 0),
+    starter(
+        &["run0"],
+        "--no-ask-password --pty --pipe",
+        "-u -g -D --user --group --nice --chdir --setenv --unit --property --description --slice",
+        0,
+    ),
+    starter(
+        &["npx", "pnpx", "bunx"],
+        "-q -y --yes --no --no-install --prefer-offline --quiet --silent",
+        "-p --package",
+        0,
+    ),
+    starter(&["uvx"], "-q --quiet --offline --isolated", "-p --from --with --python", 0),
+    command_of(&["pipx"], &["run"], "--quiet --verbose", "--spec --python"),
 ];
 
 /// The result of searching the arguments of a program for another program.
@@ -183,6 +202,7 @@ impl Starter {
             } else if is_open && arg.starts_with('-') {
                 if has(self.with_value, arg) {
                     at += 1;
+                } else if has(self.flags, arg) {
                 } else if has(self.flags, "-#") && arg[1..].bytes().all(|byte| byte.is_ascii_digit()) {
                 } else if arg.starts_with("--") || *arg == "-" {
                     let is_known = has(self.flags, name) || (name.len() < arg.len() && has(self.with_value, name));
@@ -204,7 +224,8 @@ impl Starter {
 
     /// Returns whether the program does nothing but start another one with exactly the arguments that it was given.
     fn only_starts(&self) -> bool {
-        self.commands.is_empty() && !self.names.contains(&"xargs")
+        const OTHERS: &[&str] = &["npx", "uvx", "xargs"];
+        self.commands.is_empty() && !OTHERS.iter().any(|name| self.names.contains(name))
     }
 
     /// Returns whether the started program gets the same environment and working folder.
@@ -214,7 +235,8 @@ impl Starter {
                 !variables::steers(name) || variables::is_harmless("git", name, value)
             })
         };
-        !["doas", "sudo"].iter().any(|name| self.names.contains(name))
+        // `arch -e` sets a variable.
+        !["arch", "doas", "run0", "sudo"].iter().any(|name| self.names.contains(name))
             && (!self.assigns || before.iter().all(is_harmless))
     }
 
