@@ -258,6 +258,7 @@ impl ResolvedCall {
                     shims::check(program, &request.permit, (&command, &words), &cwd, &options.env)?;
                 }
                 environment::leave_out_written(request, &command, &args, &mut env);
+                environment::leave_out_folder(&line, &mut env);
                 environment::name_starter(request, is_agent, &args, &mut env);
                 let call = git::Call { line: &line, request, cwd: &cwd, folder: &folder, options };
                 let bounds = git::restrict(&call, &mut env)?;

@@ -2,12 +2,13 @@
 //! that the caller adds to it.
 
 use super::ExecOptions;
+use super::program::ProgramLine;
 use pijs_durable::CheckedFiles;
 use pijs_hostcall::scope::Command;
 use pijs_hostcall::variables::Variable;
 use pijs_hostcall::vocabulary::PLAIN_ENV;
 use pijs_hostcall::{Reason, Request};
-use pijs_programs::name_of;
+use pijs_programs::{name_of, runs_library_tool};
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -84,6 +85,13 @@ pub const STARTED_WITH: &str = "PIJS_STARTED_WITH";
 pub(super) fn name_files(files: &CheckedFiles, env: &mut BTreeMap<String, String>) {
     if guard!(ExecAgentIdentity) {
         env.insert(STARTED_WITH.to_owned(), files.to_string());
+    }
+}
+
+/// Keeps python from taking the modules that a tool of its library imports from the working folder. Python 3.11 and newer obey this.
+pub(super) fn leave_out_folder(line: &ProgramLine<'_>, env: &mut BTreeMap<String, String>) {
+    if runs_library_tool(line.started.command, line.started.args) && guard!(ExecLibraryTool) {
+        env.insert("PYTHONSAFEPATH".to_owned(), "1".to_owned());
     }
 }
 

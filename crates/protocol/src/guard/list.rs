@@ -221,6 +221,8 @@ super::guards! {
     ExecInterpreterFiles = "exec.interpreter-files",
     /// Kills a program that ignores the request to end.
     ExecKill = "exec.kill",
+    /// Keeps modules of the working folder out of a tool of python's library.
+    ExecLibraryTool = "exec.library-tool",
     /// Signals only processes that the extension's own programs started.
     ExecLineage = "exec.lineage",
     /// Refuses a linked working folder for programs that execute files found there.
