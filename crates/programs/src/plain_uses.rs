@@ -225,7 +225,8 @@ impl PlainTool {
         let Some(file) = args.get(at) else { return !args.is_empty() && args.len() <= named };
         // Further operands are tests that run, or names of programs to install.
         let is_test = self.names.contains(&"node") && args[..at].contains(&"--test");
-        let is_install = self.names.contains(&"bun") && (BUN_INSTALLS.contains(file) || (*file == "test" && at + 1 < named));
+        let is_install =
+            self.names.contains(&"bun") && (BUN_INSTALLS.contains(file) || (*file == "test" && at + 1 < named));
         if at < named && (is_test || is_install) && args.len() > named {
             return args[named..].iter().all(|arg| super::named_uses::is_harmless_option(arg));
         }
