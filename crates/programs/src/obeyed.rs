@@ -9,13 +9,22 @@
 pub const FOLDERS: &[&str] = &[
     // Servers that build and test pushed code, with their own keys.
     ".buildkite",
+    ".build.yml",
+    ".builds",
     ".circleci",
+    ".cirrus.star",
+    ".cirrus.yml",
     ".drone.yml",
     ".forgejo/workflows",
     ".gitea/workflows",
     ".github/actions",
     ".github/workflows",
     ".gitlab-ci.yml",
+    ".readthedocs.yaml",
+    ".readthedocs.yml",
+    ".semaphore",
+    ".teamcity",
+    ".tekton",
     ".travis.yml",
     ".woodpecker",
     ".woodpecker.yml",
@@ -24,9 +33,13 @@ pub const FOLDERS: &[&str] = &[
     "appveyor.yml",
     "azure-pipelines.yml",
     "bitbucket-pipelines.yml",
+    "buildspec.yaml",
+    "buildspec.yml",
     // Hooks, which a commit or a push runs.
     ".githooks",
     ".husky",
+    ".lefthook",
+    ".lefthook-local",
     ".lefthook.yaml",
     ".lefthook.yml",
     ".overcommit.yml",
@@ -37,12 +50,17 @@ pub const FOLDERS: &[&str] = &[
     "lefthook.toml",
     "lefthook.yaml",
     "lefthook.yml",
+    "prek.toml",
     // Builders and task runners.
     ".bazelrc",
     ".justfile",
     ".mvn",
     ".storybook",
     "CMakeLists.txt",
+    "CMakePresets.json",
+    "CMakeUserPresets.json",
+    "Capfile",
+    "Earthfile",
     "GNUmakefile",
     "Brewfile",
     "Guardfile",
@@ -62,16 +80,23 @@ pub const FOLDERS: &[&str] = &[
     "Vagrantfile",
     "build.gradle",
     "build.gradle.kts",
+    "build.mill",
     "build.ninja",
     "build.sbt",
+    "build.sc",
     "build.xml",
     "build.zig",
+    "buildSrc",
+    "cdk.json",
     "gradle.properties",
     "gradle/wrapper",
     "gradlew",
+    "gradlew.bat",
     "justfile",
+    "magefiles",
     "meson.build",
     "mvnw",
+    "mvnw.cmd",
     "pom.xml",
     "settings.gradle",
     "settings.gradle.kts",
@@ -83,6 +108,7 @@ pub const FOLDERS: &[&str] = &[
     ".mise.local.toml",
     ".mise.toml",
     ".pnp.cjs",
+    ".pnp.data.json",
     ".pnp.loader.mjs",
     ".pnpmfile.cjs",
     ".pnpmfile.mjs",
@@ -98,9 +124,17 @@ pub const FOLDERS: &[&str] = &[
     "build.rs",
     "bunfig.toml",
     "composer.json",
+    "conanfile.py",
+    "conanfile.txt",
+    "cpanfile",
+    "default.nix",
     "deno.json",
     "deno.jsonc",
+    "devbox.json",
+    "devenv.nix",
+    "devenv.yaml",
     "flake.nix",
+    "hatch.toml",
     "mise.local.toml",
     "mise.toml",
     "mix.exs",
@@ -108,6 +142,8 @@ pub const FOLDERS: &[&str] = &[
     "package.json5",
     "package.yaml",
     "pixi.toml",
+    "profiles.clj",
+    "uv.toml",
     "wrangler.json",
     "wrangler.jsonc",
     "wrangler.toml",
@@ -130,31 +166,39 @@ pub const FOLDERS: &[&str] = &[
     // Plug-ins of checkers.
     ".mypy.ini",
     ".pylintrc",
+    ".pylintrc.toml",
+    ".yarn/plugins",
     ".yarn/releases",
     "META-INF/services",
     "mypy.ini",
     "nodemon.json",
     "pylintrc",
+    "pylintrc.toml",
     "pnpm-workspace.yaml",
     "rust-toolchain",
     "rust-toolchain.toml",
     "shell.nix",
     // Files that Python and its tests load first.
     "conftest.py",
+    "fabfile.py",
     "noxfile.py",
     "pyproject.toml",
     "pytest.ini",
+    "pytest.toml",
     "setup.cfg",
     "setup.py",
     "sitecustomize.py",
     "tox.ini",
+    "tox.toml",
     "usercustomize.py",
     // Editors and debuggers that read the folder in which they are opened.
     ".devcontainer",
     ".devcontainer.json",
     ".dir-locals.el",
+    ".dir-locals-2.el",
     ".exrc",
     ".gdbinit",
+    ".helix",
     ".idea",
     ".lldbinit",
     ".nvim.lua",
@@ -177,6 +221,7 @@ pub const FOLDERS: &[&str] = &[
     ".pi/settings.json",
     ".pi/skills",
     // Other agents: hooks and servers that they start, and their instructions.
+    ".agent",
     ".aider.conf.yml",
     ".amazonq",
     ".augment",
@@ -240,11 +285,15 @@ pub const FOLDERS: &[&str] = &[
 /// Names that are protected in the home, with everything below them: programs that a shell finds by name, and files that programs
 /// load at their start. Sorted.
 pub const IN_HOME: &[&str] = &[
+    ".cache/Cypress",
     ".cache/JetBrains",
     ".cache/act",
+    ".cache/ansible-compat",
     ".cache/antidote",
     ".cache/bazel",
     ".cache/bazelisk",
+    ".cache/black",
+    ".cache/bloop",
     ".cache/cabal",
     ".cache/carapace",
     ".cache/cargo-zigbuild",
@@ -261,6 +310,8 @@ pub const IN_HOME: &[&str] = &[
     ".cache/helm",
     ".cache/huggingface/modules",
     ".cache/jdtls",
+    ".cache/jedi",
+    ".cache/metals",
     ".cache/mise",
     ".cache/ms-playwright",
     ".cache/nix",
@@ -269,17 +320,20 @@ pub const IN_HOME: &[&str] = &[
     ".cache/nvim",
     ".cache/oh-my-zsh",
     ".cache/opencode",
+    ".cache/parso",
     ".cache/pip",
     ".cache/pnpm",
     ".cache/pre-commit",
     ".cache/prek",
     ".cache/prisma",
     ".cache/puppeteer",
+    ".cache/pylint",
     ".cache/pypoetry",
     ".cache/rattler",
     ".cache/rebar3",
     ".cache/sccache",
     ".cache/selenium",
+    ".cache/sheldon",
     ".cache/starship",
     ".cache/swiftpm",
     ".cache/torch",
@@ -354,6 +408,11 @@ pub const IN_HOME: &[&str] = &[
     ".vim",
     ".vimrc",
     ".wgetrc",
+    "R",
+    "anaconda3",
+    "miniconda3",
+    "node_modules",
+    "perl5",
 ];
 
 /// Number of components of the longest pattern of [`FILES`].
@@ -361,14 +420,19 @@ pub const MAX_FILE_NAMES: usize = 2;
 
 /// File names that are protected in any folder; `*` matches any characters of a name. Does not apply to folders.
 pub const FILES: &[&str] = &[
-    // Builders and task runners.
+    // Builders and task runners. Make remakes a makefile from `Makefile.sh` and the like, and from versions in `RCS` and `SCCS`.
+    "*.cmake",
     "*.csproj",
     "*.csproj.user",
     "*.fsproj",
     "*.gemspec",
+    "*.mk",
+    "*.mk,v",
+    "*.mk.*",
     "*.podspec",
     "*.proj",
     "*.props",
+    "*.rake",
     "*.rsp",
     "*.sbt",
     "*.targets",
@@ -380,18 +444,36 @@ pub const FILES: &[&str] = &[
     ".goreleaser.yml",
     ".jvmopts",
     ".latexmkrc",
+    ".release-it.*",
     ".sbtopts",
+    ".tmuxinator.yml",
+    ".versionrc*",
     "BUILD",
     "BUILD.bazel",
     "Build.PL",
-    "Makefile.PL",
     "Procfile",
+    ".changeset/config.json",
+    ".foreman",
+    "Appfile",
+    "Deliverfile",
+    "Fastfile",
+    "Gymfile",
+    "Matchfile",
+    "Pluginfile",
+    "Scanfile",
+    "Snapfile",
     "CMakeCache.txt",
     "Cargo.toml",
     "GruntFile.*",
+    "GNUmakefile,v",
+    "GNUmakefile.*",
     "MODULE.bazel",
-    "Makefile.am",
-    "Makefile.in",
+    "Makefile,v",
+    "Makefile.*",
+    "RCS/*.mk*",
+    "RCS/*Makefile*",
+    "SCCS/s.*.mk*",
+    "SCCS/s.*Makefile*",
     "WORKSPACE",
     "WORKSPACE.bazel",
     "configure",
@@ -399,8 +481,10 @@ pub const FILES: &[&str] = &[
     "Package@swift-*.swift",
     "bb.edn",
     "deps.edn",
+    "docker-bake.*",
     "dodo.py",
     "dune",
+    "fabfile/__init__.py",
     "global.json",
     "gradle-daemon-jvm.properties",
     "gradle-wrapper.properties",
@@ -412,10 +496,14 @@ pub const FILES: &[&str] = &[
     "magefile.go",
     "nuget.config",
     "nx.json",
+    "project.json",
     "project.clj",
     "rebar.config",
     "rebar.config.script",
+    "s.*.mk",
+    "s.*Makefile",
     "tasks.py",
+    "tasks/__init__.py",
     "tools/bazel",
     // Containers.
     "Containerfile",
@@ -438,12 +526,15 @@ pub const FILES: &[&str] = &[
     ".*rc.ts",
     "*.conf.js",
     "*.conf.ts",
+    "*.prisma",
     ".ackrc",
     ".actrc",
     ".babelrc*",
+    ".busted",
     ".c8rc*",
     ".commitlintrc*",
     ".coveragerc",
+    ".eleventy.*",
     ".eslintrc*",
     ".flake8",
     ".formatter.exs",
@@ -455,6 +546,7 @@ pub const FILES: &[&str] = &[
     ".luacheckrc",
     ".mocharc*",
     ".nycrc*",
+    ".oxlintrc.json",
     ".parcelrc",
     ".php-cs-fixer*.php",
     ".postcssrc*",
@@ -466,28 +558,62 @@ pub const FILES: &[&str] = &[
     ".prettierrc.yml",
     ".proverc",
     ".pytest.ini",
+    ".pytest.toml",
     ".releaserc*",
     ".rspec",
+    ".rspec-local",
     ".rubocop.yml",
+    ".simplecov",
     ".stylelintrc*",
     ".swcrc",
+    ".taprc",
+    "Doxyfile*",
     "ansible.cfg",
     "babel.config.json",
+    "book.toml",
+    "cucumber.cjs",
+    "cucumber.js",
+    "cucumber.json",
+    "cucumber.mjs",
+    "cucumber.yaml",
+    "cucumber.yml",
+    "gatsby-config.*",
+    "gatsby-node.*",
+    "gatsby-ssr.*",
+    "grumphp.yaml",
+    "grumphp.yml*",
     "jest.config.json",
+    "knexfile.*",
+    "lefthook-local.*",
+    ".lefthook-local.*",
+    "mkdocs.yaml",
+    "mkdocs.yml",
     "nextest.toml",
     "phpstan.neon*",
+    "phpunit.dist.xml",
     "phpunit.xml",
     "phpunit.xml.dist",
     "psalm.xml",
+    "support/jasmine.*",
+    "typedoc.*",
+    "webpack.config.*",
+    "webpackfile.*",
     // Start files that a program reads in its working folder, and its variables.
     ".Rprofile",
+    ".Renviron",
     ".env",
     ".env.*",
     ".ghci",
     ".iex.exs",
     ".irbrc",
+    ".ocamlinit",
     ".pdbrc",
     ".pryrc",
+    // Editors.
+    "*.code-workspace",
+    "hie.yaml",
+    // Git takes a folder with this file, `objects` and `refs` for a repository, whose settings name programs.
+    "HEAD",
     // Other agents.
     ".crush.json",
     ".rules",
@@ -498,14 +624,17 @@ pub const FILES: &[&str] = &[
 
 /// Returns whether a name matches a pattern of [`FILES`], without regard to case.
 pub fn is_named(name: &[u8], pattern: &str) -> bool {
-    let pattern = pattern.as_bytes();
-    let Some(star) = pattern.iter().position(|byte| *byte == b'*') else {
-        return name.eq_ignore_ascii_case(pattern);
-    };
-    let (front, end) = (&pattern[..star], &pattern[star + 1..]);
-    name.len() >= front.len() + end.len()
-        && name[..front.len()].eq_ignore_ascii_case(front)
-        && name[name.len() - end.len()..].eq_ignore_ascii_case(end)
+    let (front, rest) = pattern.split_once('*').map_or((pattern, None), |(front, rest)| (front, Some(rest)));
+    let begins = name.len() >= front.len() && name[..front.len()].eq_ignore_ascii_case(front.as_bytes());
+    begins
+        && match rest {
+            None => name.len() == front.len(),
+            Some(end) if !end.contains('*') => {
+                let name = &name[front.len()..];
+                name.len() >= end.len() && name[name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
+            }
+            Some(rest) => (front.len()..=name.len()).any(|at| is_named(&name[at..], rest)),
+        }
 }
 
 #[cfg(test)]
@@ -520,14 +649,20 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_any_characters_of_a_name() {
-        for (name, pattern) in
-            [("vite.config.ts", "*.config.ts"), ("CARGO.toml", "Cargo.toml"), (".eslintrc.js", ".*rc.js")]
-        {
+        for (name, pattern) in [
+            ("vite.config.ts", "*.config.ts"),
+            ("CARGO.toml", "Cargo.toml"),
+            (".eslintrc.js", ".*rc.js"),
+            ("a.MK.sh", "*.mk.*"),
+        ] {
             assert!(is_named(name.as_bytes(), pattern), "{name}");
         }
-        for (name, pattern) in
-            [("config.ts", "*.config.ts"), ("a.config.tsx", "*.config.ts"), ("Cargo.toml2", "Cargo.toml")]
-        {
+        for (name, pattern) in [
+            ("config.ts", "*.config.ts"),
+            ("a.mk", "*.mk.*"),
+            ("a.config.tsx", "*.config.ts"),
+            ("Cargo.toml2", "Cargo.toml"),
+        ] {
             assert!(!is_named(name.as_bytes(), pattern), "{name}");
         }
     }
@@ -538,8 +673,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_has_one_star() {
-        assert!(FILES.iter().all(|pattern| pattern.matches('*').count() < 2));
+    fn a_pattern_has_two_stars_at_most() {
+        assert!(FILES.iter().all(|pattern| pattern.matches('*').count() < 3));
         assert!(!FOLDERS.iter().chain(IN_HOME).any(|name| name.contains('*')));
     }
 }
