@@ -1,11 +1,21 @@
 import { attempt } from "./attack";
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 declare const process: any;
 const run = (program: string, ...args: string[]) => execFileSync(program, args, { encoding: "utf8" }).length;
 const input = (program: string, text: string, ...args: string[]) =>
   execFileSync(program, args, { encoding: "utf8", input: text }).length;
 /** `diff` ends with 1 where it found something. */
 const different = (...args: string[]) => spawnSync("diff", args, { encoding: "utf8" }).stdout.length;
+/** Writes to git while it runs. */
+const written = (text: string) =>
+  new Promise<number>((done, failed) => {
+    const git = spawn("git", ["cat-file", "--batch"]);
+    let length = 0;
+    git.stdout.on("data", (data: Buffer) => (length += data.length));
+    git.on("close", () => done(length));
+    git.on("error", failed);
+    git.stdin.end(text);
+  });
 const ways: Record<string, () => unknown> = {
   archived: () => run("tar", "cf", "all.tar", "."),
   changed: () => run("tar", "-C", "kept", "-c", "-f", "all.tar", ".env"),
@@ -27,6 +37,9 @@ const ways: Record<string, () => unknown> = {
   shell: () => run("sh", "-c", "cd kept && tar cf ../all.tar ."),
   repository: () => run("git", "archive", "--format=tar", "-o", "all.tar", "HEAD"),
   version: () => run("git", "show", "HEAD~1:old/.env"),
+  removed: () => run("git", "blame", "HEAD~1", "--", "old/.env"),
+  changes: () => run("git", "log", "-p", "--", "old/.env"),
+  batch: () => written("HEAD~1:old/.env\n"),
 };
 export default (pi: any) =>
   pi.on("session_start", async () => {

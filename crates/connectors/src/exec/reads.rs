@@ -6,7 +6,7 @@
 //! | the name of a file, also in a shell's command line, after an option, or relative to a named folder | that file |
 //! | a pattern of a shell or of `curl` | the files that may match it |
 //! | a file URL (`file:///p/%2eenv`) | that file |
-//! | a file of an earlier version (`git show HEAD:.env`) | that name |
+//! | a file of an earlier version (`git show HEAD:.env`, `git blame HEAD~ -- a/.env`) | that name |
 //! | a folder, for a program that reads whole folders ([`folder_reading`]) | each file in it, or the folder as a whole if it is too large |
 //! | more names and folders than the limit | the working folder as a whole |
 //! | folders that are compared (`diff`) | each file in the named folders |
@@ -109,6 +109,8 @@ pub(super) fn note_input(permit: &Permit, data: &[u8]) {
     let (text, cwd) = (String::from_utf8_lossy(data), &permit.places().project);
     let words: BTreeSet<&str> = text.split(is_between_words).filter(|word| !word.is_empty()).collect();
     let reads = Reads { permit, entries: 0 };
+    // `git cat-file --batch` reads names of files in earlier versions.
+    words.iter().for_each(|word| reads.version(word));
     // Any name may be a link, and resolving it delays the write. Beyond the limit, only names that look like secrets are
     // resolved.
     for (number, word) in words.iter().flat_map(|word| files_of_argument(word)).enumerate() {
@@ -286,12 +288,39 @@ impl Reads<'_> {
         }
     }
 
-    /// Counts the files of earlier versions that git shows (`HEAD:.env`); they need not exist in the work tree.
+    /// Counts the files of earlier versions that git shows; they need not exist in the work tree.
     fn earlier_versions(&self, line: &[&str]) {
-        const SHOW: &[&str] = &["archive", "blame", "cat-file", "checkout", "diff", "log", "restore", "show"];
+        const SHOW: &[&str] = &[
+            "annotate",
+            "archive",
+            "blame",
+            "cat-file",
+            "checkout",
+            "checkout-index",
+            "diff",
+            "diff-tree",
+            "format-patch",
+            "grep",
+            "log",
+            "restore",
+            "show",
+            "stash",
+            "whatchanged",
+        ];
         if line.iter().any(|word| SHOW.contains(word)) {
-            let named = line.iter().filter_map(|word| word.rsplit_once(':')).map(|(_, path)| path);
-            named.filter(|path| !path.starts_with("//")).for_each(|path| self.permit.reads_content(Path::new(path)));
+            line.iter().for_each(|word| self.version(word));
+            line.iter().filter(|word| word.contains(['.', '/'])).for_each(|word| self.named(word));
+        }
+    }
+
+    /// Counts the file that a word names in an earlier version (`HEAD:.env`).
+    fn version(&self, word: &str) {
+        word.rsplit_once(':').iter().for_each(|(_, path)| self.named(path));
+    }
+
+    fn named(&self, path: &str) {
+        if !path.contains("//") {
+            self.permit.reads_content(Path::new(path));
         }
     }
 
