@@ -5,6 +5,7 @@
 //! - [`Disk::beneath`] returns a disk for folders with foreign content, which does not follow links below them.
 //! - [`CheckedFiles`] identifies files that were checked before another process opens them by name.
 //! - [`Appender`] writes whole lines to an append-only file: a line is complete or absent.
+//! - [`Links`] lists the names that symbolic links give to a path.
 //! - [`Lock`] is a file lock of the kernel: it is released when its process ends, and names its holder.
 //! - [`Vfs`] is the interface on which all of these are based; [`fault`] injects a fault at the n-th operation, and discards data
 //!   that was not flushed, to test these guarantees.
@@ -24,6 +25,7 @@ mod checked_files;
 mod disk;
 mod entropy;
 pub mod fault;
+mod links;
 mod lock;
 mod os;
 mod own_temporary;
@@ -36,6 +38,7 @@ pub use append::{Appender, Opened};
 pub use checked_files::{CheckedFiles, FileIdentity};
 pub use disk::{Disk, Replace, open_real, read_judged, read_regular, real_path, without_links, write_all};
 pub use entropy::entropy;
+pub use links::{Links, normal};
 pub use lock::{Lock, LockError};
 pub use os::OsVfs;
 pub use own_temporary::OwnTemporary;

@@ -10,6 +10,7 @@ mod tables;
 
 pub use own_state::OwnState;
 pub(crate) use own_state::{LEDGER_MARKS, is_lines, is_same, without_aside};
+pub use pijs_durable::normal;
 pub use pijs_programs::secrets::may_hold_secrets;
 pub use program_view::ProgramView;
 
@@ -17,7 +18,7 @@ use crate::subject::{Access, PathForm, PathUse};
 use pijs_programs::obeyed;
 use pijs_protocol::{HostcallError, guard};
 use std::ffi::OsStr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use tables::{AGENT_FOLDER, ANYWHERE, EXTENSIONS, HOME, PI_FOLDER, STORES, SYSTEM};
 
 /// Path of the script that extensions see as pi's own, as in the compiled pi. No file exists there, and accessing it needs no
@@ -309,7 +310,7 @@ impl Places {
                 stronger => return stronger,
             }
         }
-        worst
+        if is_in_bare_repository(path) { Protection::Write } else { worst }
     }
 
     /// Returns whether a path is a ticket of Kerberos, which authenticates like a key, in a folder where they are kept.
@@ -394,21 +395,6 @@ fn check(path: &str) -> Result<(), HostcallError> {
     Ok(())
 }
 
-/// Joins two paths and resolves `.` and `..` by name.
-pub fn normal(base: &Path, path: &Path) -> PathBuf {
-    let mut out = if path.is_absolute() { PathBuf::new() } else { base.to_owned() };
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            other => out.push(other),
-        }
-    }
-    out
-}
-
 /// Returns the components of `path` below `folder`, compared without regard to ASCII case, because `Auth.json` and `auth.json`
 /// are the same file on a case-insensitive file system.
 fn under<'a>(path: &'a Path, folder: &Path) -> Option<Vec<&'a OsStr>> {
@@ -465,6 +451,16 @@ fn starts_alike(names: &[&OsStr], pattern: &str) -> bool {
     let name = names.first().and_then(|name| name.as_encoded_bytes().first());
     let want = pattern.as_bytes().first();
     want == Some(&b'*') || name.map(u8::to_ascii_lowercase) == want.map(u8::to_ascii_lowercase)
+}
+
+/// Returns whether a path is content or settings of a folder with a `HEAD`, which git takes for a repository whatever its name.
+/// Writing the `HEAD` itself needs a grant that names it ([`obeyed::FILES`]).
+fn is_in_bare_repository(path: &Path) -> bool {
+    const ENTRIES: [&str; 7] = ["commondir", "config", "config.worktree", "hooks", "info", "objects", "refs"];
+    let is_entry =
+        |at: &&Path| at.file_name().is_some_and(|name| ENTRIES.iter().any(|known| name.eq_ignore_ascii_case(known)));
+    let mut entries = path.ancestors().filter(is_entry);
+    entries.any(|at| at.with_file_name("HEAD").symlink_metadata().is_ok()) && guard!(PlacesBareRepository)
 }
 
 /// Returns the protection of names that are protected in any folder.

@@ -3,22 +3,17 @@
 //! The list covers everything outside of pi's own folders: paths that variables, options and settings change, targets of symbolic
 //! links, and folders of sessions of earlier runs.
 
-mod links;
-
-use self::links::Links;
 use crate::environment::Environment;
 use crate::ledger;
 use crate::open_session;
 use pijs_connectors::links::{links_below, obeyed_links};
-use pijs_durable::{Disk, read_regular};
+use pijs_durable::{Disk, Links};
 use pijs_extc::Cache;
-use pijs_hostcall::places::{OwnState, Places, Protection, normal};
+use pijs_git_bounds::ObeyedFiles;
+use pijs_hostcall::places::{OwnState, Places, Protection};
 use pijs_protocol::guard;
 use pijs_session_store::{SessionLocation, SessionRecords};
 use std::path::{Path, PathBuf};
-
-/// Maximum size in bytes of a file that names a repository.
-const LONGEST_NAME: u64 = 8 << 10;
 
 /// Maximum number of entries that are checked for links: in the project's folder, and in all of a skill, prompt or rule folder.
 pub(crate) const MAX_LINKED_ENTRIES: usize = 5000;
@@ -73,8 +68,10 @@ pub(crate) fn of(environment: &Environment) -> OwnState {
     }
     own.add_links_in(&environment.dirs.home.join(".agents/skills"));
     own.add_links_of_project(&environment.dirs.cwd, &environment.dirs.home);
-    for repository in repositories(&environment.dirs.cwd) {
-        own.add(|own| &mut own.unwritten, &repository);
+    let git = ObeyedFiles::of(&environment.dirs.cwd, &environment.dirs.home);
+    git.repositories.iter().for_each(|repository| own.add(|own| &mut own.unwritten, repository));
+    for path in git.named.iter().filter(|_| guard!(PlacesGitSettings)) {
+        own.add(|own| &mut own.runs_later, path);
     }
     own.add_linked(|own| &mut own.sessions, &agent_dir.join("sessions"));
     own.add(|own| &mut own.sessions, &open_session::folder(environment, environment.session_dir.as_deref()));
@@ -106,26 +103,6 @@ impl Environment {
         let places = Places::new(&self.dirs.cwd, &self.dirs.home, &self.dirs.agent_dir, &self.temp);
         places.with_own_state(of(self))
     }
-}
-
-/// Returns the folders of the working folder's git repositories that have a name other than `.git`, because a link leads to them
-/// or a file names them. Git runs their configuration and hooks.
-fn repositories(cwd: &Path) -> Vec<PathBuf> {
-    let Some(dot_git) = cwd.ancestors().map(|folder| folder.join(".git")).find(|path| path.symlink_metadata().is_ok())
-    else {
-        return Vec::new();
-    };
-    let named_in = |file: &Path, before: &str| {
-        let text = String::from_utf8(read_regular(file, LONGEST_NAME).ok()?).ok()?;
-        let name = text.strip_prefix(before)?.trim();
-        (!name.is_empty()).then(|| file.parent().map(|folder| normal(folder, Path::new(name))))?
-    };
-    let repository = match dot_git.is_file() {
-        true => named_in(&dot_git, "gitdir:"),
-        false => dot_git.is_symlink().then_some(dot_git),
-    };
-    let common = repository.as_ref().and_then(|repository| named_in(&repository.join("commondir"), ""));
-    repository.into_iter().chain(common).collect()
 }
 
 /// Returns the sessions in a folder that holds other files as well; `None` if it holds sessions only. An agent of an extension may

@@ -1,6 +1,6 @@
 //! Resolves symbolic links on a path, and collects the names that they give it.
 
-use pijs_hostcall::places::normal;
+use crate::disk::without_links;
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
@@ -11,7 +11,7 @@ const MAX_LINKS: usize = 40;
 ///
 /// A cache is used for one list of paths. Paths that are checked later are resolved at that time.
 #[derive(Debug, Default)]
-pub(super) struct Links {
+pub struct Links {
     items: HashMap<PathBuf, PathItem>,
     resolved: HashMap<PathBuf, Option<PathBuf>>,
 }
@@ -42,7 +42,7 @@ impl PathItem {
 
 impl Links {
     /// Returns every name that leads to a path, itself first, and the symbolic links on the way.
-    pub(super) fn names(&mut self, path: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    pub fn names(&mut self, path: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let root = Path::new("/");
         let (mut names, mut links) = (vec![normal(root, path)], Vec::new());
         let climbed = self.climb(path, &mut links);
@@ -63,10 +63,10 @@ impl Links {
         (names, links)
     }
 
-    /// Returns a path with its links resolved, as far as it exists: as [`pijs_durable::without_links`] does.
-    pub(super) fn resolved(&mut self, path: &Path) -> PathBuf {
+    /// Returns a path with its links resolved, as far as it exists: as [`without_links`] does.
+    pub fn resolved(&mut self, path: &Path) -> PathBuf {
         if has_parent(path) || !path.is_absolute() {
-            return pijs_durable::without_links(path);
+            return without_links(path);
         }
         let found = path.ancestors().find_map(|above| {
             let rest = path.strip_prefix(above).ok()?;
@@ -102,7 +102,7 @@ impl Links {
     }
 
     /// Returns whether a folder exists at a path, links not followed.
-    pub(super) fn is_folder(&mut self, path: &Path) -> bool {
+    pub fn is_folder(&mut self, path: &Path) -> bool {
         self.item(path) == PathItem::Folder
     }
 
@@ -151,6 +151,21 @@ impl Links {
         let rest = path.strip_prefix(link).ok()?;
         Some((link.to_owned(), if rest.as_os_str().is_empty() { leads } else { leads.join(rest) }))
     }
+}
+
+/// Joins two paths and resolves `.` and `..` by name.
+pub fn normal(base: &Path, path: &Path) -> PathBuf {
+    let mut out = if path.is_absolute() { PathBuf::new() } else { base.to_owned() };
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
 }
 
 fn has_parent(path: &Path) -> bool {
@@ -226,7 +241,7 @@ mod tests {
             "root",
             "root/etc",
         ] {
-            assert_eq!(links.resolved(&at.join(path)), pijs_durable::without_links(&at.join(path)), "{path}");
+            assert_eq!(links.resolved(&at.join(path)), without_links(&at.join(path)), "{path}");
         }
         assert_eq!(links.resolved(Path::new("/")), Path::new("/"));
     }
