@@ -38,8 +38,8 @@ pub struct CompiledPackage {
 impl CompiledPackage {
     /// Compiles packages for a session concurrently, or finds them in the user's cache; returns and records them in their order.
     /// A single file may import the files that its grants let it read. A build that was refused a file is recorded as well.
-    /// `progress` receives the remaining packages each time one is done. Units of `supplier` that new code imports are compiled at
-    /// the same time.
+    /// `progress` receives the remaining packages each time one is done. Threads without a package left compile the units of
+    /// `supplier` that new code imports.
     pub fn all_in_session(
         compiler: &Compiler,
         dispatcher: &Dispatcher,
@@ -57,7 +57,7 @@ impl CompiledPackage {
             .map(|((found, _), compiler)| Some((*found, compiler.as_ref().ok()?)))
             .collect();
         let left: Mutex<Vec<&ExtensionId>> = Mutex::new(jobs.iter().flatten().map(|(found, _)| &found.id).collect());
-        let outputs = side_by_side(&jobs, |job| {
+        let build = |job: &Option<(&PackageEntry, &Compiler)>| {
             let (found, compiler) = (*job)?;
             let output = compiler.build_found(found);
             let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,10 +67,11 @@ impl CompiledPackage {
             if let Ok(new) = &output
                 && !new.cached
             {
-                supplier.compile_ahead(&new.artifact.artifact().metadata);
+                supplier.add_ahead(&new.artifact.artifact().metadata);
             }
             Some(output)
-        });
+        };
+        let outputs = side_by_side(&jobs, build, || supplier.compile_ahead());
         let built = packages.iter().zip(outputs).map(|((found, _), output)| Some(Self::of(output?, dispatcher, found)));
         let built: Vec<Option<Result<Self>>> = built.collect();
         let finished = compilers.into_iter().zip(built).map(|(compiler, built)| match (compiler, built) {
@@ -159,8 +160,8 @@ fn compiler_in_session(
     Ok(compiler.with_access(access))
 }
 
-/// Processes items on several threads and returns the results in order.
-fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+/// Processes items on several threads and returns the results in order. Each thread calls `after` when it finds no item.
+fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync, after: impl Fn() + Sync) -> Vec<R> {
     // Querying the number of cores reads system files, so it is skipped for one item.
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = if items.len() > 1 { cores().min(items.len()).min(MAX_BUILDS) } else { 1 };
@@ -173,6 +174,7 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
             // The receiver outlives the workers.
             let _ = sender.send((index, work(item)));
         }
+        after();
     };
     std::thread::scope(|scope| {
         for number in 1..threads {
@@ -230,11 +232,15 @@ pub fn shown_entries(found: &PackageEntry) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::side_by_side;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn results_are_returned_in_the_order_of_the_items() {
         let items: Vec<usize> = (0..100).collect();
-        assert_eq!(side_by_side(&items, |item| item * 2), items.iter().map(|item| item * 2).collect::<Vec<_>>());
-        assert!(side_by_side(&[] as &[usize], |item| *item).is_empty());
+        let ended = AtomicUsize::new(0);
+        let after = || _ = ended.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(side_by_side(&items, |item| item * 2, after), items.iter().map(|item| item * 2).collect::<Vec<_>>());
+        assert!(ended.load(Ordering::Relaxed) > 0);
+        assert!(side_by_side(&[] as &[usize], |item| *item, || {}).is_empty());
     }
 }

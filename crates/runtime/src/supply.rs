@@ -19,6 +19,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// Units to compile before they are asked for.
+#[derive(Default)]
+struct Ahead {
+    /// Names of all units that were added.
+    added: BTreeSet<&'static str>,
+    waiting: VecDeque<&'static Unit>,
+}
+
 /// Provides the compiled units of one run, by name.
 pub struct Supplier {
     environment: Environment,
@@ -28,8 +36,7 @@ pub struct Supplier {
     /// Whether missing packages may be fetched.
     fetches: bool,
     ready: Mutex<BTreeMap<String, Arc<Verified>>>,
-    /// Units that a build has begun to compile, see [`Supplier::compile_ahead`].
-    begun: Mutex<BTreeSet<&'static str>>,
+    ahead: Mutex<Ahead>,
     /// Whether the download was announced.
     announced: AtomicBool,
 }
@@ -43,7 +50,7 @@ impl Supplier {
             registry: None,
             fetches: true,
             ready: Mutex::default(),
-            begun: Mutex::default(),
+            ahead: Mutex::default(),
             announced: AtomicBool::new(false),
         }
     }
@@ -103,15 +110,21 @@ impl Supplier {
         self.compile(unit, &folder)
     }
 
-    /// Compiles the units that a newly compiled extension imports, on the calling thread: other extensions are compiled at the
-    /// same time. Skips units that another thread has begun, and units that would have to be fetched. Errors are left to
-    /// [`Supplier::unit`], which tries again.
-    pub(crate) fn compile_ahead(&self, metadata: &ArtifactMetadata) {
-        let mut waiting: VecDeque<&'static Unit> = units_of(metadata).into_iter().map(|(_, unit)| unit).collect();
-        while let Some(unit) = waiting.pop_front() {
-            if !locked(&self.begun).insert(unit.name()) {
-                continue;
+    /// Adds the units that newly compiled code imports to those of [`Supplier::compile_ahead`].
+    pub(crate) fn add_ahead(&self, metadata: &ArtifactMetadata) {
+        let mut ahead = locked(&self.ahead);
+        for (_, unit) in units_of(metadata) {
+            if ahead.added.insert(unit.name()) {
+                ahead.waiting.push_back(unit);
             }
+        }
+    }
+
+    /// Compiles added units, and the units that they import, on the calling thread until none is waiting. Several threads may
+    /// call it. Skips units that would have to be fetched. Errors are left to [`Supplier::unit`], which tries again.
+    pub(crate) fn compile_ahead(&self) {
+        let next = || locked(&self.ahead).waiting.pop_front();
+        while let Some(unit) = next() {
             let compiled = self.known(unit).or_else(|| {
                 let packages: Vec<PinnedPackage> = unit.packages().map(pinned).collect();
                 let (folder, depot, _) = self.folder().ok()?;
@@ -121,7 +134,9 @@ impl Supplier {
                     .ok()?
                     .then(|| self.compile(unit, &folder).ok())?
             });
-            waiting.extend(compiled.iter().flat_map(|unit| units_of(&unit.artifact().metadata)).map(|(_, unit)| unit));
+            if let Some(compiled) = compiled {
+                self.add_ahead(&compiled.artifact().metadata);
+            }
         }
     }
 
@@ -349,9 +364,11 @@ mod tests {
         let cache = Cache::open(home.path().join("artifacts"), pijs_artifact::InstallKey::from_bytes([7; 32]));
         let supplier = Supplier::new(&environment(), Some(cache));
         let host_imports = BTreeMap::from([("typebox".to_owned(), vec!["Type".to_owned()])]);
+        supplier.add_ahead(&ArtifactMetadata { host_imports, ..metadata() });
+        assert_eq!(locked(&supplier.ahead).waiting.iter().map(|unit| unit.name()).collect::<Vec<_>>(), ["typebox"]);
         // There is no async runtime here, so that a request would panic.
-        supplier.compile_ahead(&ArtifactMetadata { host_imports, ..metadata() });
-        assert_eq!(locked(&supplier.begun).iter().copied().collect::<Vec<_>>(), ["typebox"]);
+        supplier.compile_ahead();
+        assert!(locked(&supplier.ahead).waiting.is_empty());
         assert!(locked(&supplier.ready).is_empty());
         assert_eq!(std::fs::read_dir(home.path()).expect("a folder").count(), 0, "no folder is left");
     }
