@@ -210,7 +210,9 @@ impl PlainTool {
             if let Some(ends) = is_python.then(|| ends_options(arg)).flatten() {
                 let module = super::python::module_of(&args[at..]);
                 let stays = |(module, rest): (&str, &[&str])| {
-                    super::named_uses::stays_as_named(module, rest, named.saturating_sub(at + ends + 1))
+                    let named = named.saturating_sub(at + ends + 1);
+                    super::named_uses::stays_as_named(module, rest, named)
+                        && !(super::python::RUN_OPERANDS.contains(&module) && named > 0 && named < rest.len())
                 };
                 return at + ends < named && module.is_none_or(stays);
             }

@@ -34,6 +34,9 @@ const TOOLS: &[&str] = &[
     "zipfile",
 ];
 
+/// Modules of the standard library whose operands are code.
+pub(super) const RUN_OPERANDS: &[&str] = &["doctest", "timeit", "unittest"];
+
 /// Returns the module of `-m` and the arguments after it. Earlier options of python may precede it.
 pub(super) fn module_of<'a>(args: &'a [&'a str]) -> Option<(&'a str, &'a [&'a str])> {
     let mut at = 0;

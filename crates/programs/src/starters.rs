@@ -202,8 +202,9 @@ impl Starter {
             } else if is_open && arg.starts_with('-') {
                 if has(self.with_value, arg) {
                     at += 1;
-                } else if has(self.flags, arg) {
-                } else if has(self.flags, "-#") && arg[1..].bytes().all(|byte| byte.is_ascii_digit()) {
+                } else if has(self.flags, arg)
+                    || (has(self.flags, "-#") && arg[1..].bytes().all(|byte| byte.is_ascii_digit()))
+                {
                 } else if arg.starts_with("--") || *arg == "-" {
                     let is_known = has(self.flags, name) || (name.len() < arg.len() && has(self.with_value, name));
                     if !is_known {
