@@ -112,7 +112,7 @@ mod tests {
             ("wss://a.example", "a.example", 443),
             ("x=http://b", "b", 80),
             ("https://b:80", "b", 80),
-            ("http://[::ffff:127.0.0.1]:9}", "::ffff:7f00:1", 9),
+            ("http://[::ffff:7f00:1]:9}", "::ffff:127.0.0.1", 9),
         ] {
             assert_eq!(addresses(text).collect::<Vec<_>>(), [(host.to_owned(), port)], "{text}");
         }
