@@ -8,7 +8,7 @@
 //! refused.
 
 use crate::error::{InstallCode, PackageError, Result};
-use crate::names::{check, fold};
+use crate::names::{BARE, check, fold, is_bare_repository};
 use crate::source::printable;
 use cap_std::fs::{Dir, OpenOptions};
 use pijs_protocol::guard;
@@ -532,6 +532,12 @@ impl TakenNames {
             }
             if *before != kind && guard!(ArchiveDuplicates) {
                 return Err(refuse(InstallCode::Format, &shown, "both a file and a folder"));
+            }
+        }
+        for end in 0..inner.len() {
+            let folder: String = inner[..end].iter().flat_map(|name| [*name, "/"]).collect();
+            if is_bare_repository(|name| self.taken.contains_key(&fold(&format!("{folder}{name}")))) {
+                return Err(refuse(InstallCode::Path, &shown, BARE));
             }
         }
         Ok((!directory).then(|| inner.join("/")))

@@ -34,6 +34,9 @@ const REPOSITORIES: &[&str] = &[
     "_svn",
 ];
 
+/// Reason for the refusal of a folder that git takes for a repository.
+pub(crate) const BARE: &str = "git would take the folder for a repository with settings of its own";
+
 /// Device names of Windows, in every folder and with every suffix.
 const DEVICES: &[&str] = &["AUX", "CLOCK$", "CON", "CONIN$", "CONOUT$", "NUL", "PRN"];
 /// Device names that are followed by a digit.
@@ -144,6 +147,12 @@ fn is_repository(name: &str) -> bool {
     visible == "CVS" || REPOSITORIES.contains(&folded) || REPOSITORIES.iter().any(is_short)
 }
 
+/// Returns whether git takes a folder for a repository whatever its name: it has a `HEAD`, and either its own objects and
+/// references or the name of another folder with them. `has` takes names in lower case.
+pub(crate) fn is_bare_repository(has: impl Fn(&str) -> bool) -> bool {
+    has("head") && (has("commondir") || (has("objects") && has("refs"))) && guard!(NamesRepository)
+}
+
 /// Folds a path as a case-insensitive file system compares it. Lower case comes first, because capital `ẞ` has no longer form,
 /// but `ß` has.
 pub(crate) fn fold(path: &str) -> String {
@@ -178,6 +187,10 @@ pub(crate) fn check_folder(root: &Path) -> Result<()> {
             let why = format!("more than {MAX_ENTRIES} files and folders");
             return Err(PackageError::new(InstallCode::Size, root.display().to_string(), why)
                 .help("install the package's own folder"));
+        }
+        let is_there = |name: &str| listed.iter().any(|entry| entry.file_name().eq_ignore_ascii_case(name));
+        if is_bare_repository(is_there) {
+            return Err(refuse(&folder, BARE).help("move it out of the folder"));
         }
         for entry in listed {
             let (path, name) = (entry.path(), entry.file_name());
@@ -386,6 +399,12 @@ mod tests {
         assert_eq!(check_folder(root).expect_err("in node_modules").code, InstallCode::Path);
         std::fs::remove_dir_all(root.join("node_modules")).expect("removed");
         check_folder(root).expect("clean");
+        write("bare/HEAD", "");
+        write("bare/objects/x", "");
+        check_folder(root).expect("no repository yet");
+        write("bare/refs/x", "");
+        assert_eq!(check_folder(root).expect_err("a bare repository").code, InstallCode::Path);
+        std::fs::remove_dir_all(root.join("bare")).expect("removed");
         write("skills/aux.md", "");
         assert_eq!(check_folder(root).expect_err("a device").code, InstallCode::Path);
     }
