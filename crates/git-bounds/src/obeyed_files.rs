@@ -4,9 +4,9 @@
 //! included files. Such a file in the project looks like any other, but counts as code that runs later. Only files that can be in
 //! the project matter here; a program that is found by its name is not one of them.
 
-use pijs_durable::read_regular;
+use pijs_durable::{normal, read_regular};
 use pijs_programs::git_settings::{is_harmless, neutral_connection, neutral_file};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// Maximum size in bytes of a file that names a repository.
 const MAX_OF_NAME: u64 = 8 << 10;
@@ -34,7 +34,7 @@ impl ObeyedFiles {
         let named_in = |file: &Path, before: &str| {
             let text = String::from_utf8(read_regular(file, MAX_OF_NAME).ok()?).ok()?;
             let name = text.strip_prefix(before)?.trim();
-            (!name.is_empty()).then(|| file.parent().map(|folder| joined(folder, name)))?
+            (!name.is_empty()).then(|| file.parent().map(|folder| normal(folder, Path::new(name))))?
         };
         let elsewhere = match dot_git.is_file() {
             true => named_in(&dot_git, "gitdir:"),
@@ -113,25 +113,10 @@ impl Search<'_> {
 
     fn expanded(&self, base: &Path, value: &str) -> PathBuf {
         match value.strip_prefix("~/") {
-            Some(rest) => joined(self.home, rest),
-            None => joined(base, value),
+            Some(rest) => normal(self.home, Path::new(rest)),
+            None => normal(base, Path::new(value)),
         }
     }
-}
-
-/// Joins two paths and resolves `.` and `..` by name.
-fn joined(base: &Path, path: &str) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in base.join(path).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            part => out.push(part),
-        }
-    }
-    out
 }
 
 /// Returns section, variable and value of each setting in a file of git's configuration; the first two are in lower case.
