@@ -539,10 +539,14 @@ super::guards! {
     PackagesWalk = "packages.walk",
     /// Protects copies that tools leave next to protected files.
     PlacesAside = "places.aside",
+    /// Protects the settings and the content of a bare repository, in a folder of any name.
+    PlacesBareRepository = "places.bare-repository",
     /// Gives data in the extensions folder to the extension of that name.
     PlacesDataOwner = "places.data-owner",
     /// Prevents an extension's location of sessions from displacing one of the user's.
     PlacesForgetAgents = "places.forget-agents",
+    /// Protects files that the settings of the project's repositories name as programs, hooks or further settings.
+    PlacesGitSettings = "places.git-settings",
     /// Closes the user's keys to programs of an extension that is inspected in a throwaway home.
     PlacesInspectedBy = "places.inspected-by",
     /// Protects targets of links in the folders of skills, prompts and rules.
