@@ -20,7 +20,7 @@ const FILES: [&str; 3] = ["mcp.json", "models.json", "settings.json"];
 /// Ends of the names of variables that contain an address.
 const VARIABLES: [&str; 3] = ["_PROXY", "_BASE_URL", "_API_BASE"];
 
-/// Where the user's configuration names servers.
+/// Parts of the user's configuration that name servers.
 #[derive(Debug, Clone, Default)]
 pub struct UserServers {
     files: Vec<PathBuf>,

@@ -609,7 +609,7 @@ pub const FILES: &[&str] = &[
     ".ocamlinit",
     ".pdbrc",
     ".pryrc",
-    // Editors.
+    // Settings of editors and language servers.
     "*.code-workspace",
     "hie.yaml",
     // Git takes a folder with this file, `objects` and `refs` for a repository, whose settings name programs.
