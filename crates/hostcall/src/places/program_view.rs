@@ -3,6 +3,7 @@
 //! A grant of a program does not cover the files that its arguments name. PiJS's own state is closed to every program; the user's
 //! keys and credentials are closed to programs that do not need them.
 
+use super::own_state::{LEDGER_MARKS, is_lines};
 use super::tables::{AGENT_FOLDER, HOME, PI_FOLDER, STORES};
 use super::{OwnState, Places, Protection};
 use pijs_protocol::guard;
@@ -49,8 +50,15 @@ impl Places {
         let own = &self.own;
         view.closed.extend(own.closed_to_programs.iter().cloned());
         view.unwritten.extend(own.unwritten_by_programs.iter().chain(&own.extensions).chain(&own.stores).cloned());
-        let folders = own.sessions.iter().chain(&own.ledgers).filter(|folder| !self.is_shared(folder));
-        view.closed.extend(folders.chain(&own.session_files).filter(|path| !self.is_worked_in(path)).cloned());
+        let folders = own.sessions.iter().chain(&own.ledgers).filter(|folder| !self.is_worked_in(folder));
+        let (shared, whole): (Vec<&PathBuf>, Vec<&PathBuf>) = folders.partition(|folder| self.is_shared(folder));
+        let files = own.session_files.iter().filter(|path| !self.is_worked_in(path));
+        view.closed.extend(whole.into_iter().chain(files).cloned());
+        for folder in shared.into_iter().filter(|_| guard!(PlacesSharedView)) {
+            let names = folder.read_dir().into_iter().flatten().flatten().filter(|entry| is_lines(&entry.file_name()));
+            // With a closed entry, nothing can be created in the folder: neither sessions nor ledgers.
+            view.closed.extend(names.map(|entry| entry.path()).chain([folder.join(LEDGER_MARKS)]));
+        }
         view
     }
 

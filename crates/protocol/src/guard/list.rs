@@ -571,6 +571,8 @@ super::guards! {
     PlacesSharedSessions = "places.shared-sessions",
     /// Requires a grant to name the program's own folder among settings of many programs, such as `~/.cache`.
     PlacesSharedSettings = "places.shared-settings",
+    /// Closes sessions and ledgers to programs in a folder that also contains a folder of the session.
+    PlacesSharedView = "places.shared-view",
     /// Refuses to start with a policy that cannot be parsed.
     PolicyReadable = "policy.readable",
     /// Ignores input typed before a permission prompt could be read.
