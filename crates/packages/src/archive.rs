@@ -536,11 +536,24 @@ impl TakenNames {
         }
         for end in 0..inner.len() {
             let folder: String = inner[..end].iter().flat_map(|name| [*name, "/"]).collect();
-            if is_bare_repository(|name| self.taken.contains_key(&fold(&format!("{folder}{name}")))) {
+            let taken = |name: &str| self.taken.get(&fold(&format!("{folder}{name}")));
+            // Packages named like the other parts may be installed beside a file `HEAD`.
+            let is_joined =
+                holds_packages(&inner[..end]) && taken("head").is_some_and(|head| head.1 == EntryKind::File);
+            if is_bare_repository(|name| is_joined || taken(name).is_some()) {
                 return Err(refuse(InstallCode::Path, &shown, BARE));
             }
         }
         Ok((!directory).then(|| inner.join("/")))
+    }
+}
+
+/// Returns whether an install may put other packages into a folder: `node_modules`, or a scope in it.
+fn holds_packages(folder: &[&str]) -> bool {
+    match folder {
+        [.., above, scope] if scope.starts_with('@') => fold(above) == "node_modules",
+        [.., last] => fold(last) == "node_modules",
+        [] => false,
     }
 }
 
