@@ -2,37 +2,26 @@
 
 use super::name_of;
 
-/// Modules of the standard library that are tools and import nothing of a project, by the first part of their names.
-const TOOLS: &[&str] = &[
-    "ast",
-    "base64",
-    "calendar",
-    "compileall",
-    "encodings",
-    "ensurepip",
-    "gzip",
-    "http",
-    "json",
-    "mimetypes",
-    "pickletools",
-    "platform",
-    "py_compile",
-    "quopri",
-    "random",
-    "site",
-    "sqlite3",
-    "symtable",
-    "sysconfig",
-    "tabnanny",
-    "tarfile",
-    "this",
-    "tokenize",
-    "uuid",
-    "venv",
-    "webbrowser",
-    "zipapp",
-    "zipfile",
-];
+/// Modules of the standard library, by the first part of their names (`sys.stdlib_module_names` of Python 3.11). Left out are those
+/// that run or import code of a project, such as `pdb` and `unittest`.
+const LIBRARY: &str = "abc aifc antigravity argparse array ast asynchat asyncore atexit audioop base64 binascii bisect builtins bz2 \
+    calendar cgi cgitb chunk cmath codecs codeop collections colorsys compileall concurrent configparser contextlib \
+    contextvars copy copyreg crypt csv ctypes curses dataclasses datetime dbm decimal difflib dis distutils email \
+    encodings ensurepip enum errno fcntl filecmp fileinput fnmatch fractions ftplib functools gc genericpath getopt \
+    getpass gettext glob graphlib grp gzip hashlib heapq hmac html http imaplib imghdr imp importlib io ipaddress \
+    itertools json keyword lib2to3 linecache locale logging lzma mailbox mailcap marshal math mimetypes mmap \
+    modulefinder msilib msvcrt multiprocessing netrc nis nntplib nt ntpath nturl2path numbers opcode operator \
+    optparse os ossaudiodev pathlib pickle pickletools pipes pkgutil platform plistlib poplib posix posixpath pprint \
+    pstats pty pwd py_compile pyclbr pyexpat queue quopri random re readline reprlib resource sched secrets select \
+    selectors shelve shlex shutil signal site smtpd smtplib sndhdr socket socketserver spwd sqlite3 sre_compile \
+    sre_constants sre_parse ssl stat statistics string stringprep struct subprocess sunau symtable sys sysconfig \
+    syslog tabnanny tarfile telnetlib tempfile termios textwrap this threading time tkinter token tokenize tomllib \
+    traceback tracemalloc tty turtle turtledemo types typing unicodedata urllib uu uuid venv warnings wave weakref \
+    webbrowser winreg winsound wsgiref xdrlib xml xmlrpc zipapp zipfile zipimport zlib zoneinfo";
+
+/// Installed tools that read files of a project but import none of its modules.
+const INSTALLED: &str = "autopep8 bandit black build codespell cookiecutter flake8 isort mdformat mypy pip pipx poetry pre_commit \
+    pycodestyle pydocstyle pyflakes pylint pyupgrade ruff setuptools sqlfluff twine uv virtualenv wheel yapf";
 
 /// Modules of the standard library whose operands are code.
 pub(super) const RUN_OPERANDS: &[&str] = &["doctest", "timeit", "unittest"];
@@ -57,10 +46,13 @@ pub(super) fn module_of<'a>(args: &'a [&'a str]) -> Option<(&'a str, &'a [&'a st
     None
 }
 
-/// Returns whether a program is python with a tool of its standard library. By default python takes the modules that the tool
-/// imports from the working folder first.
+/// Returns whether a program is python with a tool of its standard library, or an installed one. By default python takes the
+/// tool, and the modules that it imports, from the working folder first.
 pub fn runs_library_tool(command: &str, args: &[&str]) -> bool {
-    let is_tool = |(module, _): (&str, &[&str])| module.split('.').next().is_some_and(|first| TOOLS.contains(&first));
+    let has = |list: &str, name: &str| list.split(' ').any(|known| known == name);
+    let is_tool = |(module, _): (&str, &[&str])| {
+        module.split('.').next().is_some_and(|first| has(LIBRARY, first) || has(INSTALLED, first))
+    };
     name_of(command) == "python" && module_of(args).is_some_and(is_tool)
 }
 
@@ -70,10 +62,17 @@ mod tests {
 
     #[test]
     fn a_tool_of_the_library_is_known_in_each_spelling() {
-        for line in ["-m json.tool", "-Bm http.server", "-W ignore -X dev -mzipfile -l a.zip", "-s -m venv x"] {
+        for line in [
+            "-m json.tool",
+            "-Bm http.server",
+            "-W ignore -X dev -mzipfile -l a.zip",
+            "-s -m venv x",
+            "-m dis a.py",
+            "-m pip list",
+        ] {
             assert!(runs_library_tool("python3.12", &line.split(' ').collect::<Vec<_>>()), "{line}");
         }
-        for line in ["-m pytest", "-c x -m json", "a.py -m json.tool", "-m", "--version"] {
+        for line in ["-m pytest", "-m unittest", "-c x -m json", "a.py -m json.tool", "-m", "--version"] {
             assert!(!runs_library_tool("python3", &line.split(' ').collect::<Vec<_>>()), "{line}");
         }
     }

@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 export default (pi: any) =>
   pi.on("session_start", async () => {
-    writeFileSync("json.py", "open('ran', 'w')\n");
+    for (const name of ["json", "collections"]) writeFileSync(`${name}.py`, "open('ran', 'w')\n");
     const [program, ...args] = JSON.parse(process.env.ATTACK_CALL!);
     await attempt("call", () => spawnSync(program, args, { encoding: "utf8" }).status);
   });
