@@ -8,7 +8,7 @@
 //! refused.
 
 use crate::error::{InstallCode, PackageError, Result};
-use crate::names::{BARE, check, fold, is_bare_repository};
+use crate::names::{BARE, check, fold, holds_packages, is_bare_repository};
 use crate::source::printable;
 use cap_std::fs::{Dir, OpenOptions};
 use pijs_protocol::guard;
@@ -545,15 +545,6 @@ impl TakenNames {
             }
         }
         Ok((!directory).then(|| inner.join("/")))
-    }
-}
-
-/// Returns whether an install may put other packages into a folder: `node_modules`, or a scope in it.
-fn holds_packages(folder: &[&str]) -> bool {
-    match folder {
-        [.., above, scope] if scope.starts_with('@') => fold(above) == "node_modules",
-        [.., last] => fold(last) == "node_modules",
-        [] => false,
     }
 }
 

@@ -153,6 +153,15 @@ pub(crate) fn is_bare_repository(has: impl Fn(&str) -> bool) -> bool {
     has("head") && (has("commondir") || (has("objects") && has("refs"))) && guard!(NamesRepository)
 }
 
+/// Returns whether an install may put other packages into a folder: `node_modules`, or a scope in it.
+pub(crate) fn holds_packages(folder: &[&str]) -> bool {
+    match folder {
+        [.., above, scope] if scope.starts_with('@') => fold(above) == "node_modules",
+        [.., last] => fold(last) == "node_modules",
+        [] => false,
+    }
+}
+
 /// Folds a path as a case-insensitive file system compares it. Lower case comes first, because capital `ẞ` has no longer form,
 /// but `ß` has.
 pub(crate) fn fold(path: &str) -> String {
@@ -188,8 +197,12 @@ pub(crate) fn check_folder(root: &Path) -> Result<()> {
             return Err(PackageError::new(InstallCode::Size, root.display().to_string(), why)
                 .help("install the package's own folder"));
         }
-        let is_there = |name: &str| listed.iter().any(|entry| entry.file_name().eq_ignore_ascii_case(name));
-        if is_bare_repository(is_there) {
+        let find = |name: &str| listed.iter().find(|entry| entry.file_name().eq_ignore_ascii_case(name));
+        let above: Vec<_> = folder.iter().filter_map(|name| name.to_str()).collect();
+        let is_file = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| !kind.is_dir());
+        // An install may put packages beside a file `HEAD`.
+        let is_joined = holds_packages(&above) && find("head").is_some_and(is_file);
+        if is_bare_repository(|name| is_joined || find(name).is_some()) {
             return Err(refuse(&folder, BARE).help("move it out of the folder"));
         }
         for entry in listed {
@@ -405,6 +418,9 @@ mod tests {
         write("bare/refs/x", "");
         assert_eq!(check_folder(root).expect_err("a bare repository").code, InstallCode::Path);
         std::fs::remove_dir_all(root.join("bare")).expect("removed");
+        write("sub/node_modules/Head", "");
+        assert_eq!(check_folder(root).expect_err("beside packages").code, InstallCode::Path);
+        std::fs::remove_dir_all(root.join("sub")).expect("removed");
         write("skills/aux.md", "");
         assert_eq!(check_folder(root).expect_err("a device").code, InstallCode::Path);
     }

@@ -192,7 +192,7 @@ impl Installer {
             let unpacking = disk.step(&format!("unpack {subject}"));
             unpacking.map_err(|error| PackageError::io("unpack into it", &folder, error))?;
             // Paths are sorted, so the folder that contains a dependency is written first.
-            write_below(&folder, &dir, &wanted.path, &files)?;
+            write_below(&folder, &dir, &wanted.path, &subject, &files)?;
             add_to(&mut tree, &wanted.path, &files.digest());
             let locked = LockedPackage {
                 name: wanted.name.as_str().to_owned(),
@@ -221,11 +221,17 @@ impl Installer {
 }
 
 /// Writes the files of a package to `path` below `folder`, which is open as `dir`; to `folder` itself if `path` is empty.
-fn write_below(folder: &Path, dir: &Dir, path: &str, files: &Unpacked) -> Result<()> {
+fn write_below(folder: &Path, dir: &Dir, path: &str, subject: &str, files: &Unpacked) -> Result<()> {
     if path.is_empty() {
         return files.write_into(dir);
     }
     let failed = |error| PackageError::io("create it", &folder.join(path), error);
+    // Two archives in one folder could make a repository that neither contains alone.
+    if dir.symlink_metadata(path).is_ok() && guard!(PackagesOwnFolder) {
+        let why = format!("its folder {path} has files of a package that bundles another one of this name");
+        return Err(PackageError::new(InstallCode::Manifest, subject, why)
+            .help("the author of the bundling package can remove it from bundleDependencies"));
+    }
     dir.create_dir_all(path).map_err(failed)?;
     files.write_into(&dir.open_dir(path).map_err(failed)?)
 }

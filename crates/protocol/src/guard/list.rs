@@ -533,6 +533,8 @@ super::guards! {
     PackagesNested = "packages.nested",
     /// Refuses links in a project's package store.
     PackagesNoLinks = "packages.no-links",
+    /// Refuses to unpack a dependency into a folder that another package has filled.
+    PackagesOwnFolder = "packages.own-folder",
     /// Refuses a name that resembles an installed package's.
     PackagesSimilarName = "packages.similar-name",
     /// Limits how many folders a search for resources visits.
