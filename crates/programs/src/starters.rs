@@ -3,8 +3,9 @@
 //! The gate decides about the whole line. The tables about programs, such as the credentials that a program needs, apply to the
 //! program that does the work.
 
+use super::git_settings::runs_git;
 use super::named_uses::{is_assignment, is_harmless_option};
-use super::{name_of, variables};
+use super::{Kind, is_file_tool, kind_of, name_of, variables};
 
 /// The program that a command line starts in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,22 +21,58 @@ pub struct StartedProgram<'a> {
     pub keeps_context: bool,
 }
 
-/// Returns the program that a command line starts through programs like `timeout` and `env`, which may start each other. Returns
-/// the last program that is known if the arguments of a starter are not understood.
+/// Returns the program that a command line starts through programs like `timeout` and `env`, which may start each other. If the
+/// arguments of one are not understood, the first argument counts that names a program with restrictions.
 pub fn started_program<'a>(command: &'a str, args: &'a [&'a str]) -> StartedProgram<'a> {
     let mut found = StartedProgram { command, args, is_direct: true, keeps_context: true };
-    while let Some(starter) = starter_of(found.command)
-        && let Started::At(at) = starter.started(found.args)
-    {
+    while let Some((at, starter)) = started_in(&found) {
         found = StartedProgram {
             command: found.args[at],
             args: &found.args[at + 1..],
-            is_direct: found.is_direct && starter.only_starts(),
-            keeps_context: found.keeps_context && starter.keeps_context(&found.args[..at]),
+            is_direct: found.is_direct && starter.is_some_and(Starter::only_starts),
+            keeps_context: found.keeps_context
+                && starter.is_none_or(|starter| starter.keeps_context(&found.args[..at])),
         };
     }
     found
 }
+
+/// Returns the index of the program that another one starts, with the entry of that one if it is understood.
+fn started_in(found: &StartedProgram<'_>) -> Option<(usize, Option<&'static Starter>)> {
+    let starter = starter_of(found.command);
+    match starter.map(|starter| starter.started(found.args)) {
+        Some(Started::At(at)) => return Some((at, starter)),
+        Some(Started::None) => return None,
+        Some(Started::Unknown) => {}
+        None if is_searched(found.command) => {}
+        None => return None,
+    }
+    Some((found.args.iter().position(|arg| is_restricted(arg))?, None))
+}
+
+/// Returns whether a program starts a program in its arguments, with options that are not listed.
+fn is_searched(command: &str) -> bool {
+    let name = name_of(command).to_ascii_lowercase();
+    name.starts_with("ld-") || SEARCHED.split(' ').any(|known| known == name)
+}
+
+/// Returns whether there are restrictions for a program, or for programs that it starts.
+fn is_restricted(command: &str) -> bool {
+    let name = name_of(command);
+    is_file_tool(command)
+        || kind_of(command) == Kind::Options
+        || runs_git(name)
+        || ["pi", "python"].contains(&name)
+        || starter_of(command).is_some()
+        || is_searched(command)
+}
+
+/// Programs that start the program in their arguments, whose options are not listed in [`STARTERS`].
+const SEARCHED: &str = "abduco bwrap capsh chpst chroot coresched cpulimit dbus-launch dotenv dotenvx doppler dtach dumb-init entr \
+    envdir envuidgid firejail flock gdb i386 i686 icecc lckdo ld.so lldb mispipe nsenter nsjail numactl onchange parallel perf \
+    pkexec prlimit proot proxychains proxychains4 rlwrap rr run-one runuser script sem setarch setlock setpriv sops sshpass \
+    start-stop-daemon su systemd-cat systemd-inhibit systemd-run tini toolbox uclampset uname26 unshare valgrind watch watchexec \
+    x86_64";
 
 /// Returns whether a command line that can run other programs mentions a program: in an argument, or in the command line of a
 /// shell that is an argument.
@@ -253,5 +290,29 @@ impl Starter {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::started_program;
+
+    #[test]
+    fn a_program_is_found_behind_options_that_are_not_understood() {
+        for (line, started) in [
+            ("timeout 60 tar -c d", "tar"),
+            ("timeout --kill-aft=5 60 tar -c d", "tar"),
+            ("flock l tar -chf - d", "tar"),
+            ("prlimit --nofile=100 nice python3 -m json.tool a", "python3"),
+            ("setpriv --nnp npm version patch", "npm"),
+            ("xargs -a list tar -chf -", "tar"),
+            ("linux32 -R timeout 5 /usr/bin/tar -c d", "/usr/bin/tar"),
+            ("/usr/lib64/ld-linux-x86-64.so.2 /usr/bin/tar -c d", "/usr/bin/tar"),
+            ("make tar", "make"),
+            ("flock l make", "flock"),
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            assert_eq!(started_program(words[0], &words[1..]).command, started, "{line}");
+        }
     }
 }

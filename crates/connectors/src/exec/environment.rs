@@ -90,7 +90,11 @@ pub(super) fn name_files(files: &CheckedFiles, env: &mut BTreeMap<String, String
 
 /// Keeps python from taking the modules that a tool of its library imports from the working folder. Python 3.11 and newer obey this.
 pub(super) fn leave_out_folder(line: &ProgramLine<'_>, env: &mut BTreeMap<String, String>) {
-    if runs_library_tool(line.started.command, line.started.args) && guard!(ExecLibraryTool) {
+    // The variable is inherited, so it is set if any word of the line starts such a tool.
+    let mut starts = (0..line.words.len()).map(|at| (line.words[at], &line.words[at + 1..]));
+    let is_tool =
+        runs_library_tool(line.command, line.words) || starts.any(|(word, rest)| runs_library_tool(word, rest));
+    if is_tool && guard!(ExecLibraryTool) {
         env.insert("PYTHONSAFEPATH".to_owned(), "1".to_owned());
     }
 }
