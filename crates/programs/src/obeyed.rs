@@ -7,6 +7,8 @@
 
 /// Names that are protected in any folder, with everything below them.
 pub const FOLDERS: &[&str] = &[
+    // Settings of ctags, which name the file that it writes.
+    ".ctags.d",
     // Servers that build and test pushed code, with their own keys.
     ".buildkite",
     ".build.yml",
@@ -426,6 +428,7 @@ pub const FILES: &[&str] = &[
     "*.csproj.user",
     "*.fsproj",
     "*.gemspec",
+    "*.mak",
     "*.mk",
     "*.mk,v",
     "*.mk.*",
@@ -470,6 +473,10 @@ pub const FILES: &[&str] = &[
     "MODULE.bazel",
     "Makefile,v",
     "Makefile.*",
+    // Files that makefiles usually include.
+    ".depend",
+    "config.mak.*",
+    "make.inc",
     "RCS/*.mk*",
     "RCS/*Makefile*",
     "SCCS/s.*.mk*",
@@ -609,6 +616,9 @@ pub const FILES: &[&str] = &[
     ".ocamlinit",
     ".pdbrc",
     ".pryrc",
+    // Settings that name the files a tool writes.
+    ".ctags",
+    ".valgrindrc",
     // Settings of editors and language servers.
     "*.code-workspace",
     "hie.yaml",
