@@ -110,7 +110,11 @@ impl Environment {
 fn sessions_among_others(folder: &Path) -> Option<Vec<PathBuf>> {
     let names: Vec<PathBuf> = folder.read_dir().ok()?.flatten().map(|entry| entry.path()).collect();
     let is_session = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(".jsonl"));
-    let (sessions, others): (Vec<PathBuf>, Vec<PathBuf>) = names.into_iter().partition(is_session);
+    let (mut sessions, others): (Vec<PathBuf>, Vec<PathBuf>) = names.into_iter().partition(is_session);
+    // Files beside a session need a grant that names them, also while there is no session.
+    if sessions.is_empty() {
+        sessions.push(folder.join(".jsonl"));
+    }
     (!others.is_empty() && guard!(PlacesSharedSessions)).then_some(sessions)
 }
 
