@@ -7,7 +7,7 @@ mod long;
 mod walls;
 
 use futures_util::future::BoxFuture;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use pijs_agent::{AgentControl, NoState};
 use pijs_connectors::ports::{SessionCall, SessionOp, SessionPort};
 use pijs_environment::Ambient;
@@ -117,7 +117,7 @@ fn main() -> ExitCode {
             Trial::test(format!("{name}::without::{guard}"), || expect(name, Some(guard), FELL)),
         ]
     });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+    libtest_mimic::run(&pijs_testkit::arguments(), trials.collect()).exit_code()
 }
 
 fn expect(scenario: &str, down: Option<&str>, wanted: u8) -> Result<(), Failed> {

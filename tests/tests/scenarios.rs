@@ -7,7 +7,7 @@
 mod drive;
 
 use drive::{ISOLATIONS, differences, drive, fixtures, is_offline};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ fn main() {
     for suite in SUITES {
         trials.extend(suite.trials());
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    libtest_mimic::run(&pijs_testkit::arguments(), trials).exit();
 }
 
 impl Suite {

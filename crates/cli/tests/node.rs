@@ -3,7 +3,7 @@
 
 mod support;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::path::Path;
 use support::World;
 
@@ -16,7 +16,7 @@ fn main() {
         let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
         Trial::test(name, move || compare(&folder))
     });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+    libtest_mimic::run(&pijs_testkit::arguments(), trials.collect()).exit();
 }
 
 fn compare(folder: &Path) -> Result<(), Failed> {

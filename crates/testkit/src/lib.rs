@@ -1,6 +1,7 @@
 //! Helpers that the tests of several crates share; crates use it as a development dependency only.
 //!
 //! - [`fixture`] names a file or folder of `fixtures/`.
+//! - [`arguments`] are those of a test binary without the usual harness.
 //! - [`updates_expected`] returns whether a run writes expected output instead of comparing with it.
 //! - [`registry`] is an npm registry on loopback.
 //! - `rule_oracle` (feature `rule-oracle`) compares streamed rules with oh-my-pi's answers.
@@ -11,7 +12,17 @@ pub mod registry;
 #[cfg(feature = "rule-oracle")]
 pub mod rule_oracle;
 
+use libtest_mimic::Arguments;
 use std::path::{Path, PathBuf};
+
+/// Returns the arguments of a test binary that runs its tests with `libtest-mimic`, which does not read `RUST_TEST_THREADS`.
+pub fn arguments() -> Arguments {
+    let mut arguments = Arguments::from_args();
+    if arguments.test_threads.is_none() {
+        arguments.test_threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|count| count.parse().ok());
+    }
+    arguments
+}
 
 /// Returns the real path of a file or folder of `fixtures/`.
 ///

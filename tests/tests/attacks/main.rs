@@ -19,7 +19,7 @@ mod supervise;
 mod world;
 
 use case::{Case, Guard};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     if argv.next().is_some_and(|first| first == supervise::FLAG) {
         return supervise::main(argv);
     }
-    let arguments = Arguments::from_args();
+    let arguments = pijs_testkit::arguments();
     let cases = match case::read_all() {
         Ok(cases) => cases,
         Err(error) => return libtest_mimic::run(&arguments, vec![broken(error)]).exit_code(),

@@ -5,7 +5,7 @@
 //! WORLD/home/        HOME; pi's own folder is home/.pi/agent      @@home@@ @@agent@@
 //! WORLD/tmp/         TMPDIR                                       @@tmp@@
 //! WORLD/outside/     a folder that no run may access              @@outside@@
-//! WORLD/extension/   the files of the case, and attack.ts      @@extension@@
+//! WORLD/extension/   the files of the case, and of `support`     @@extension@@
 //! WORLD/cache/       artifacts; starts as a copy of a warm cache    @@cache@@
 //! ```
 //!
