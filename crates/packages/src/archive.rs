@@ -8,7 +8,7 @@
 //! refused.
 
 use crate::error::{InstallCode, PackageError, Result};
-use crate::names::{BARE, check, fold, holds_packages, is_bare_repository};
+use crate::names::{BARE, check, fold, is_bare_repository};
 use crate::source::printable;
 use cap_std::fs::{Dir, OpenOptions};
 use pijs_protocol::guard;
@@ -536,11 +536,11 @@ impl TakenNames {
         }
         for end in 0..inner.len() {
             let folder: String = inner[..end].iter().flat_map(|name| [*name, "/"]).collect();
-            let taken = |name: &str| self.taken.get(&fold(&format!("{folder}{name}")));
-            // Packages named like the other parts may be installed beside a file `HEAD`.
-            let is_joined =
-                holds_packages(&inner[..end]) && taken("head").is_some_and(|head| head.1 == EntryKind::File);
-            if is_bare_repository(|name| is_joined || taken(name).is_some()) {
+            let is_folder = |name: &str| {
+                let (_, kind) = self.taken.get(&fold(&format!("{folder}{name}")))?;
+                Some(*kind == EntryKind::Folder)
+            };
+            if is_bare_repository(&inner[..end], is_folder) {
                 return Err(refuse(InstallCode::Path, &shown, BARE));
             }
         }

@@ -148,13 +148,18 @@ fn is_repository(name: &str) -> bool {
 }
 
 /// Returns whether git takes a folder for a repository whatever its name: it has a `HEAD`, and either its own objects and
-/// references or the name of another folder with them. `has` takes names in lower case.
-pub(crate) fn is_bare_repository(has: impl Fn(&str) -> bool) -> bool {
-    has("head") && (has("commondir") || (has("objects") && has("refs"))) && guard!(NamesRepository)
+/// references or the name of another folder with them. Beside a file `HEAD` among packages, an install may put packages of
+/// these names.
+///
+/// `is_folder` takes names in lower case, and returns whether the entry is a folder; `None` if there is none.
+pub(crate) fn is_bare_repository(folder: &[&str], is_folder: impl Fn(&str) -> Option<bool>) -> bool {
+    let has = |name: &str| is_folder(name).is_some();
+    let is_joined = || holds_packages(folder) && is_folder("head") == Some(false);
+    has("head") && (is_joined() || has("commondir") || (has("objects") && has("refs"))) && guard!(NamesRepository)
 }
 
 /// Returns whether an install may put other packages into a folder: `node_modules`, or a scope in it.
-pub(crate) fn holds_packages(folder: &[&str]) -> bool {
+fn holds_packages(folder: &[&str]) -> bool {
     match folder {
         [.., above, scope] if scope.starts_with('@') => fold(above) == "node_modules",
         [.., last] => fold(last) == "node_modules",
@@ -197,12 +202,12 @@ pub(crate) fn check_folder(root: &Path) -> Result<()> {
             return Err(PackageError::new(InstallCode::Size, root.display().to_string(), why)
                 .help("install the package's own folder"));
         }
-        let find = |name: &str| listed.iter().find(|entry| entry.file_name().eq_ignore_ascii_case(name));
         let above: Vec<_> = folder.iter().filter_map(|name| name.to_str()).collect();
-        let is_file = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| !kind.is_dir());
-        // An install may put packages beside a file `HEAD`.
-        let is_joined = holds_packages(&above) && find("head").is_some_and(is_file);
-        if is_bare_repository(|name| is_joined || find(name).is_some()) {
+        let is_folder = |name: &str| {
+            let entry = listed.iter().find(|entry| entry.file_name().eq_ignore_ascii_case(name))?;
+            Some(entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        };
+        if is_bare_repository(&above, is_folder) {
             return Err(refuse(&folder, BARE).help("move it out of the folder"));
         }
         for entry in listed {
