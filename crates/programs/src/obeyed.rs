@@ -473,8 +473,14 @@ pub const FILES: &[&str] = &[
     "MODULE.bazel",
     "Makefile,v",
     "Makefile.*",
-    // Files that makefiles usually include.
+    // Files that makefiles usually include: dependencies that compilers write, and settings.
+    "*.d",
+    ".config",
     ".depend",
+    "make.conf",
+    "make.config",
+    "make.defs",
+    "make.rules",
     "config.mak.*",
     "make.inc",
     "RCS/*.mk*",
