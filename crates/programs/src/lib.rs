@@ -34,7 +34,7 @@ pub use credentials::{CredentialUse, GIT_OPTIONS_WITH_VALUE, changes_settings, c
 pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_line};
 pub use named_uses::{names_relative_file, stays_as_named};
 pub use own_caches::own_caches;
-pub use python::runs_library_tool;
+pub use python::{runs_library_tool, takes_modules_of_folder};
 pub use starters::{StartedProgram, mentions_program, started_program};
 
 use file_tools::FILE_TOOLS;

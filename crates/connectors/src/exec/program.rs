@@ -8,7 +8,9 @@
 use super::ExecOptions;
 use pijs_hostcall::places::normal;
 use pijs_hostcall::{Permit, Reason};
-use pijs_programs::{Kind, StartedProgram, is_plain, kind_of, name_behind, name_of, started_program};
+use pijs_programs::{
+    Kind, StartedProgram, is_plain, kind_of, name_behind, name_of, started_program, takes_modules_of_folder,
+};
 use pijs_protocol::{HostcallError, guard};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -112,16 +114,22 @@ fn refuse_unnamed(program: &Program) -> HostcallError {
 /// Refuses a program that has another name than the call used, such as `bash` for a link `x`: the gate decided by the name.
 /// Allows it if this use of the program is plain, or if more than plain uses of the name were granted.
 ///
-/// Refuses `git` and `pi` without the environment that restricts them.
+/// Refuses `git`, `pi` and tools of python's library without the environment that restricts them.
 pub(super) fn check_name(line: &ProgramLine<'_>, permit: &Permit, is_agent: bool) -> Result<(), HostcallError> {
     let ProgramLine { words, started: StartedProgram { command, args, keeps_context, .. }, .. } = *line;
     let is_restricted = is_agent || line.is_called(|name| name.eq_ignore_ascii_case("git"));
-    if is_restricted && !keeps_context && !permit.covers_every_use(line.command, words) {
+    let is_library_tool = takes_modules_of_folder(command, args, keeps_context) && guard!(ExecLibraryTool);
+    let needs_grant = |what: &str, instead: &str| {
+        let hint = format!("{instead}, or grant exec:{} *", line.command);
+        Err(Reason::Scope.refusal("exec", "exec", what).with("hint", hint))
+    };
+    if is_library_tool && keeps_context && !permit.covers_every_use(line.command, words) {
+        let what = format!("{command} -E, which takes modules from the working folder");
+        return needs_grant(&what, "leave out -E, or use -I");
+    }
+    if (is_library_tool || is_restricted) && !keeps_context && !permit.covers_every_use(line.command, words) {
         let what = format!("{command} behind {} with another environment or folder", line.command);
-        return Err(Reason::Scope.refusal("exec", "exec", &what).with(
-            "hint",
-            format!("start {command} itself with this environment and folder, or grant exec:{} *", line.command),
-        ));
+        return needs_grant(&what, &format!("start {command} itself with this environment and folder"));
     }
     let file = line.file.as_ref().map(|program| program.file.to_string_lossy());
     let agent = (is_agent && name_of(command) != "pi").then_some("pi");
