@@ -25,35 +25,21 @@ pub struct StartedProgram<'a> {
 /// arguments of one are not understood, the first argument counts that names a program with restrictions.
 pub fn started_program<'a>(command: &'a str, args: &'a [&'a str]) -> StartedProgram<'a> {
     let mut found = StartedProgram { command, args, is_direct: true, keeps_context: true };
-    while let Some((at, starter)) = started_in(&found) {
+    while let Some(starter) = starter_of(found.command) {
+        let (at, is_understood) = match starter.started(found.args) {
+            Started::At(at) => (Some(at), true),
+            Started::None => (None, true),
+            Started::Unknown => (found.args.iter().position(|arg| is_restricted(arg)), false),
+        };
+        let Some(at) = at else { break };
         found = StartedProgram {
             command: found.args[at],
             args: &found.args[at + 1..],
-            is_direct: found.is_direct && starter.is_some_and(Starter::only_starts),
-            keeps_context: found.keeps_context
-                && starter.is_none_or(|starter| starter.keeps_context(&found.args[..at])),
+            is_direct: found.is_direct && is_understood && starter.only_starts(),
+            keeps_context: found.keeps_context && starter.keeps_context(&found.args[..at]),
         };
     }
     found
-}
-
-/// Returns the index of the program that another one starts, with the entry of that one if it is understood.
-fn started_in(found: &StartedProgram<'_>) -> Option<(usize, Option<&'static Starter>)> {
-    let starter = starter_of(found.command);
-    match starter.map(|starter| starter.started(found.args)) {
-        Some(Started::At(at)) => return Some((at, starter)),
-        Some(Started::None) => return None,
-        Some(Started::Unknown) => {}
-        None if is_searched(found.command) => {}
-        None => return None,
-    }
-    Some((found.args.iter().position(|arg| is_restricted(arg))?, None))
-}
-
-/// Returns whether a program starts a program in its arguments, with options that are not listed.
-fn is_searched(command: &str) -> bool {
-    let name = name_of(command).to_ascii_lowercase();
-    name.starts_with("ld-") || SEARCHED.split(' ').any(|known| known == name)
 }
 
 /// Returns whether there are restrictions for a program, or for programs that it starts.
@@ -64,15 +50,7 @@ fn is_restricted(command: &str) -> bool {
         || runs_git(name)
         || ["pi", "python"].contains(&name)
         || starter_of(command).is_some()
-        || is_searched(command)
 }
-
-/// Programs that start the program in their arguments, whose options are not listed in [`STARTERS`].
-const SEARCHED: &str = "abduco bwrap capsh chpst chroot coresched cpulimit dbus-launch dotenv dotenvx doppler dtach dumb-init entr \
-    envdir envuidgid firejail flock gdb i386 i686 icecc lckdo ld.so lldb mispipe nsenter nsjail numactl onchange parallel perf \
-    pkexec prlimit proot proxychains proxychains4 rlwrap rr run-one runuser script sem setarch setlock setpriv sops sshpass \
-    start-stop-daemon su systemd-cat systemd-inhibit systemd-run tini toolbox uclampset uname26 unshare valgrind watch watchexec \
-    x86_64";
 
 /// Returns whether a command line that can run other programs mentions a program: in an argument, or in the command line of a
 /// shell that is an argument.
@@ -85,7 +63,9 @@ pub fn mentions_program(command: &str, args: &[&str], program: &str) -> bool {
 /// Returns the entry of a program that starts another one.
 pub(super) fn starter_of(command: &str) -> Option<&'static Starter> {
     let name = name_of(command).to_ascii_lowercase();
-    STARTERS.iter().find(|starter| starter.names.contains(&name.as_str()))
+    // The loader of programs has a name for each system: `ld-linux-x86-64.so.2`.
+    let name = if name.starts_with("ld-") { "ld.so" } else { &name };
+    STARTERS.iter().find(|starter| starter.names.contains(&name))
 }
 
 /// A program that starts the program in its arguments.
@@ -93,14 +73,22 @@ pub(super) struct Starter {
     pub(super) names: &'static [&'static str],
     /// Sub-commands that start a program; empty if the program has no sub-commands.
     commands: &'static [&'static str],
-    /// Options without a value, or with a value in the same argument; letters may form a cluster.
-    flags: &'static str,
-    /// Options whose value may be the next argument.
-    with_value: &'static str,
+    /// `None` if they are not listed, so that the program is searched for among all arguments.
+    options: Option<Options>,
     /// Number of operands before the program.
     operands: usize,
     /// Whether assignments may precede the program.
     assigns: bool,
+    /// Whether the program may get another environment or working folder than the one that starts it.
+    changes_context: bool,
+}
+
+/// Options before the started program.
+struct Options {
+    /// Options without a value, or with a value in the same argument; letters may form a cluster.
+    flags: &'static str,
+    /// Options whose value may be the next argument.
+    with_value: &'static str,
 }
 
 const fn starter(
@@ -109,13 +97,13 @@ const fn starter(
     with_value: &'static str,
     operands: usize,
 ) -> Starter {
-    Starter { names, commands: &[], flags, with_value, operands, assigns: false }
+    let options = Some(Options { flags, with_value });
+    Starter { names, commands: &[], options, operands, assigns: false, changes_context: false }
 }
 
-impl Starter {
-    const fn assigning(self) -> Self {
-        Self { assigns: true, ..self }
-    }
+/// Creates the entry of programs whose options are not listed.
+const fn searched(names: &'static [&'static str]) -> Starter {
+    Starter { options: None, ..starter(names, "", "", 0) }
 }
 
 /// Creates the entry of a program that starts another one by a sub-command.
@@ -125,7 +113,17 @@ const fn command_of(
     flags: &'static str,
     with_value: &'static str,
 ) -> Starter {
-    Starter { names, commands, flags, with_value, operands: 0, assigns: false }
+    Starter { commands, ..starter(names, flags, with_value, 0) }
+}
+
+impl Starter {
+    const fn assigning(self) -> Self {
+        Self { assigns: true, ..self }
+    }
+
+    const fn changing_context(self) -> Self {
+        Self { changes_context: true, ..self }
+    }
 }
 
 pub(super) const STARTERS: &[Starter] = &[
@@ -158,14 +156,15 @@ pub(super) const STARTERS: &[Starter] = &[
     ),
     starter(&["taskset"], "-c --cpu-list", "", 1),
     starter(&["choom"], "", "-n --adjust", 0),
-    starter(&["doas"], "-n", "-u", 0),
+    starter(&["doas"], "-n", "-u", 0).changing_context(),
     starter(
         &["sudo"],
         "-n -E -H -S -k -P --non-interactive --preserve-env --set-home --stdin",
         "-u -g -p -C -T --user --group --prompt",
         0,
     )
-    .assigning(),
+    .assigning()
+    .changing_context(),
     starter(
         &["xargs"],
         "-0 -r -t -x --null --no-run-if-empty --verbose --exit",
@@ -186,7 +185,7 @@ pub(super) const STARTERS: &[Starter] = &[
     Starter { operands: usize::MAX, ..command_of(&["mise"], &["exec", "x"], "", "") },
     starter(&["busybox", "toybox"], "", "", 0),
     // On macOS `arch` starts a program for an architecture.
-    starter(&["arch"], "-arm64 -arm64e -x86_64 -i386 -32 -64 -c", "-e -d", 0),
+    starter(&["arch"], "-arm64 -arm64e -x86_64 -i386 -32 -64 -c", "-e -d", 0).changing_context(),
     starter(&["caffeinate"], "-d -i -m -s -u", "-t -w", 0),
     starter(&["sandbox-exec"], "", "-f -n -p -D", 0),
     starter(&["xcrun"], "-n -r -v --no-cache --run --verbose", "-sdk -toolchain --sdk --toolchain", 0),
@@ -195,7 +194,8 @@ pub(super) const STARTERS: &[Starter] = &[
         "--no-ask-password --pty --pipe",
         "-u -g -D --user --group --nice --chdir --setenv --unit --property --description --slice",
         0,
-    ),
+    )
+    .changing_context(),
     starter(
         &["npx", "pnpx", "bunx"],
         "-q -y --yes --no --no-install --prefer-offline --quiet --silent",
@@ -204,6 +204,72 @@ pub(super) const STARTERS: &[Starter] = &[
     ),
     starter(&["uvx"], "-q --quiet --offline --isolated", "-p --from --with --python", 0),
     command_of(&["pipx"], &["run"], "--quiet --verbose", "--spec --python"),
+    searched(&[
+        "abduco",
+        "coresched",
+        "cpulimit",
+        "dtach",
+        "dumb-init",
+        "entr",
+        "flock",
+        "i386",
+        "i686",
+        "icecc",
+        "lckdo",
+        "ld.so",
+        "mispipe",
+        "numactl",
+        "onchange",
+        "perf",
+        "prlimit",
+        "proxychains",
+        "rlwrap",
+        "run-one",
+        "sem",
+        "setarch",
+        "setlock",
+        "sshpass",
+        "systemd-cat",
+        "systemd-inhibit",
+        "tini",
+        "uclampset",
+        "uname26",
+        "valgrind",
+        "watch",
+        "x86_64",
+    ]),
+    searched(&[
+        "bwrap",
+        "capsh",
+        "chpst",
+        "chroot",
+        "dbus-launch",
+        "dotenv",
+        "dotenvx",
+        "doppler",
+        "envdir",
+        "envuidgid",
+        "firejail",
+        "gdb",
+        "lldb",
+        "nsenter",
+        "nsjail",
+        "parallel",
+        "pkexec",
+        "proot",
+        "rr",
+        "runuser",
+        "script",
+        "setpriv",
+        "sops",
+        "start-stop-daemon",
+        "su",
+        "systemd-run",
+        "toolbox",
+        "unshare",
+        "watchexec",
+    ])
+    .changing_context(),
 ];
 
 /// The result of searching the arguments of a program for another program.
@@ -219,6 +285,7 @@ pub(super) enum Started {
 impl Starter {
     /// Finds the program that these arguments start.
     pub(super) fn started(&self, args: &[&str]) -> Started {
+        let Some(Options { flags, with_value }) = &self.options else { return Started::Unknown };
         let has = |list: &str, option: &str| list.split(' ').any(|known| known == option);
         let mut at = 0;
         if !self.commands.is_empty() {
@@ -237,17 +304,15 @@ impl Starter {
             if is_open && *arg == "--" {
                 is_open = false;
             } else if is_open && arg.starts_with('-') {
-                if has(self.with_value, arg) {
+                if has(with_value, arg) {
                     at += 1;
-                } else if has(self.flags, arg)
-                    || (has(self.flags, "-#") && arg[1..].bytes().all(|byte| byte.is_ascii_digit()))
-                {
+                } else if has(flags, arg) || (has(flags, "-#") && arg[1..].bytes().all(|byte| byte.is_ascii_digit())) {
                 } else if arg.starts_with("--") || *arg == "-" {
-                    let is_known = has(self.flags, name) || (name.len() < arg.len() && has(self.with_value, name));
+                    let is_known = has(flags, name) || (name.len() < arg.len() && has(with_value, name));
                     if !is_known {
                         return Started::Unknown;
                     }
-                } else if !self.is_cluster(&arg[1..], &has) {
+                } else if !is_cluster(&arg[1..], |option| has(flags, option), |option| has(with_value, option)) {
                     return Started::Unknown;
                 }
             } else if operands > 0 {
@@ -273,24 +338,22 @@ impl Starter {
                 !variables::steers(name) || variables::is_harmless("git", name, value)
             })
         };
-        // `arch -e` sets a variable.
-        !["arch", "doas", "run0", "sudo"].iter().any(|name| self.names.contains(name))
-            && (!self.assigns || before.iter().all(is_harmless))
+        !self.changes_context && (!self.assigns || before.iter().all(is_harmless))
     }
+}
 
-    /// Returns whether all letters are flags, up to a letter whose value is the rest of the argument.
-    fn is_cluster(&self, letters: &str, has: &impl Fn(&str, &str) -> bool) -> bool {
-        for (at, letter) in letters.char_indices() {
-            let option = format!("-{letter}");
-            if has(self.with_value, &option) {
-                return at + letter.len_utf8() < letters.len();
-            }
-            if !has(self.flags, &option) {
-                return false;
-            }
+/// Returns whether all letters are flags, up to a letter whose value is the rest of the argument.
+fn is_cluster(letters: &str, is_flag: impl Fn(&str) -> bool, has_value: impl Fn(&str) -> bool) -> bool {
+    for (at, letter) in letters.char_indices() {
+        let option = format!("-{letter}");
+        if has_value(&option) {
+            return at + letter.len_utf8() < letters.len();
         }
-        true
+        if !is_flag(&option) {
+            return false;
+        }
     }
+    true
 }
 
 #[cfg(test)]
@@ -313,6 +376,20 @@ mod tests {
         ] {
             let words: Vec<&str> = line.split(' ').collect();
             assert_eq!(started_program(words[0], &words[1..]).command, started, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_starter_that_may_change_the_environment_is_known() {
+        let keeps = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            started_program(words[0], &words[1..]).keeps_context
+        };
+        for line in ["timeout 60 git log", "flock l git log", "valgrind timeout 5 git log"] {
+            assert!(keeps(line), "{line}");
+        }
+        for line in ["env -i git log", "bwrap --clearenv git log", "timeout 60 unshare git log", "sudo git log"] {
+            assert!(!keeps(line), "{line}");
         }
     }
 }
