@@ -3,6 +3,7 @@
 //! Such input is part of the permission prompt, because the arguments do not show which code runs. Other programs read their
 //! input as data.
 
+use super::starters::{Started, starter_of};
 use super::{COMPILERS, INTERPRETERS, is_standard_input, name_of};
 
 /// Shells, which execute a file, the command line after `-c`, or their input.
@@ -334,11 +335,25 @@ const DATA_READERS: &[&str] = &[
 const PLAIN_OPTIONS: &[&str] = &["--enable-source-maps", "--no-warnings", "-B", "-u"];
 
 /// Shell commands that execute their arguments or input.
-const RUNNING_WORDS: &[&str] =
-    &[".", "builtin", "command", "eval", "exec", "mapfile", "read", "readarray", "source", "trap"];
+const RUNNING_WORDS: &[&str] = &[
+    ".",
+    "alias",
+    "builtin",
+    "command",
+    "coproc",
+    "eval",
+    "exec",
+    "mapfile",
+    "noglob",
+    "read",
+    "readarray",
+    "source",
+    "trap",
+];
 
 /// Shell keywords that precede a command.
-const KEYWORDS: &[&str] = &["!", "do", "elif", "else", "if", "then", "time", "until", "while"];
+const KEYWORDS: &[&str] =
+    &["!", "and", "begin", "do", "elif", "else", "if", "not", "or", "then", "time", "until", "while"];
 
 /// Package managers that start a shell, or execute their input, with one of these commands.
 const MANAGERS: &[&str] = &["bun", "deno", "npm", "pnpm", "uv", "yarn"];
@@ -361,8 +376,14 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     if is_in(SCRIPT_RUNNERS) || is_in(SHELLS) {
         return !runs_a_file(args);
     }
+    // The started program inherits the input. Without one, many start a shell.
+    match starter_of(command).map(|starter| starter.started(args)) {
+        Some(Started::At(at)) => return interprets_input(args[at], &args[at + 1..]),
+        Some(Started::Unknown) => return true,
+        Some(Started::None) | None => {}
+    }
     let is_interpreter = INTERPRETERS.binary_search(&name.as_str()).is_ok();
-    let is_starter = is_in(WRAPPERS) || is_in(STARTERS);
+    let is_starter = starts_another(&name);
     if is_interpreter && !is_starter && !is_in(DATA_READERS) {
         return true;
     }
@@ -510,22 +531,34 @@ fn names_input(arg: &str) -> bool {
         let is_cluster = arg.starts_with('-') && !arg.starts_with("--");
         is_cluster && (2..arg.len()).any(|at| arg.get(at..).is_some_and(is_standard_input))
     };
-    let value = || arg.split_once('=').is_some_and(|(_, value)| is_standard_input(value));
-    is_standard_input(arg) || behind_letters() || value()
+    let value = || arg.split_once('=').is_some_and(|(_, value)| is_standard_input(value.trim_start_matches('@')));
+    // `@FILE` contains further arguments.
+    is_standard_input(arg.trim_start_matches('@')) || behind_letters() || value()
 }
 
-/// Returns whether a shell's command line executes the shell's input.
+/// Returns whether a shell's command line executes the shell's input. Programs whose words the shell expands or unquotes, and
+/// redirections other than to `/dev/null`, count as executing it.
 fn line_interprets_input(line: &str) -> bool {
+    let is_kept = |word: &&str| !DISCARDED.contains(word);
+    let line = line.split([' ', '\t']).filter(is_kept).collect::<Vec<_>>().join(" ");
+    let is_simple = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:,@%+=".contains(c));
     // The result of expansions is unknown before the line runs.
-    line.contains(['$', '`'])
-        || line.split(['|', ';', '&', '\n', '(', ')', '{', '}', '<', '>']).any(|part| {
-            let words: Vec<&str> = part.split_whitespace().collect();
-            let words: Vec<&str> = words.into_iter().skip_while(|word| KEYWORDS.contains(word)).collect();
+    line.contains(['$', '`', '<', '>'])
+        || line.split(['|', ';', '&', '\n', '(', ')', '{', '}']).any(|part| {
+            let words: Vec<&str> = part.split_whitespace().skip_while(|word| KEYWORDS.contains(word)).collect();
             words.split_first().is_some_and(|(first, rest)| {
-                RUNNING_WORDS.contains(first) || first.contains(['"', '\'', '\\', '=']) || interprets_input(first, rest)
+                let runs_words = INTERPRETERS.binary_search(&name_of(first).to_ascii_lowercase().as_str()).is_ok();
+                RUNNING_WORDS.contains(first)
+                    || first.contains(['=', ',', '%', '@', ':'])
+                    || !is_simple(first)
+                    || (runs_words && !rest.iter().all(|word| is_simple(word)))
+                    || interprets_input(first, rest)
             })
         })
 }
+
+/// Redirections of output that are no part of a command, if they are words of their own.
+const DISCARDED: &[&str] = &["2>&1", "&>/dev/null", "1>/dev/null", "2>/dev/null", ">/dev/null"];
 
 /// Returns the command line after `-c`, even if `-c` is in a cluster of options.
 fn inline_command<'a>(args: &[&'a str]) -> Option<&'a str> {
@@ -548,15 +581,37 @@ mod tests {
         for line in command_lines(include_str!("../../../fixtures/programs/input-is-program.txt")) {
             assert!(check(line), "{line}");
         }
-        for line in
-            ["cat | bash", "eval \"$(cat)\"", "while read x; do $x; done", ". /dev/stdin", "if true; then sh; fi"]
-        {
+        for line in [
+            "cat | bash",
+            "eval \"$(cat)\"",
+            "while read x; do $x; done",
+            ". /dev/stdin",
+            "if true; then sh; fi",
+            "2>/dev/null sh",
+            "2> /dev/null sh",
+            "cat >/dev/null;sh",
+            "2>&1 python3 -",
+            ">log sh",
+            "</dev/stdin bash",
+            "{bash,--norc}",
+            "/bin/bas[h]",
+            "\\sh",
+            "timeout 5 ba?h",
+            "nice {sh,-s}",
+            "alias x=sh",
+            "fakeroot",
+            "true && not sh",
+            "sh 2>&1",
+            "~/sh",
+        ] {
             assert!(interprets_input("sh", &["-c", line]), "{line}");
         }
         assert!(interprets_input("python3", &["-c", "exec(input())"]));
         for line in command_lines(include_str!("../../../fixtures/programs/input-is-data.txt")) {
             assert!(!check(line), "{line}");
         }
-        assert!(!interprets_input("sh", &["-c", "git status"]));
+        for line in ["git status", "cat >/dev/null 2>&1", "grep \"x*\" a.txt | wc -l", "cd sub && npm test"] {
+            assert!(!interprets_input("sh", &["-c", line]), "{line}");
+        }
     }
 }
