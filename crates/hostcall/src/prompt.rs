@@ -5,6 +5,7 @@
 
 use crate::risk::ExpectedLoss;
 use crate::task::BoxFuture;
+use pijs_protocol::characters::{is_invisible, is_private_use};
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use pijs_protocol::{Capability, ExtensionId, guard};
 
@@ -162,10 +163,9 @@ fn cut_note(rest: usize) -> String {
     format!("... ({rest} more characters)")
 }
 
+/// Returns whether a character is not shown by a terminal as it is.
 fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(u32::from(character),
-            0x00ad | 0x061c | 0x180e | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfff9..=0xfffb | 0xe0000..=0xe007f)
+    character.is_control() || is_invisible(character) || is_private_use(character)
 }
 
 #[cfg(test)]
@@ -175,6 +175,8 @@ mod tests {
     #[test]
     fn prompts_contain_no_hidden_characters() {
         assert_eq!(shown("rm\u{1b}[2K\n\u{202e}x", 50), "rm\\u{1b}[2K\\u{a}\\u{202e}x");
+        let filled = "\u{3164}\u{115f}\u{2800}\u{e001}\u{fe0f}";
+        assert_eq!(shown(filled, 50), "\\u{3164}\\u{115f}\\u{2800}\\u{e001}\\u{fe0f}");
         assert_eq!(shown(&"abcdef".repeat(10), 3), "abc... (57 more characters)");
         assert_eq!(shown("abcdef", 3), "abcdef", "the note would be longer than what it stands for");
     }

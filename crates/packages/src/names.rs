@@ -7,6 +7,7 @@
 
 use crate::error::{InstallCode, PackageError, Result};
 use crate::source::printable;
+use pijs_protocol::characters::is_invisible;
 use pijs_protocol::guard;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -42,41 +43,7 @@ const DEVICES: &[&str] = &["AUX", "CLOCK$", "CON", "CONIN$", "CONOUT$", "NUL", "
 /// Device names that are followed by a digit.
 const NUMBERED_DEVICES: &[&str] = &["COM", "LPT"];
 
-/// Characters that are invisible or reorder their neighbours: Unicode's general category Cf, line and paragraph separators, and
-/// default ignorable code points. Variation selectors 15 and 16 are not included, because emoji names contain them.
-const INVISIBLE: &[(u32, u32)] = &[
-    (0x00ad, 0x00ad),
-    (0x034f, 0x034f),
-    (0x0600, 0x0605),
-    (0x061c, 0x061c),
-    (0x06dd, 0x06dd),
-    (0x070f, 0x070f),
-    (0x0890, 0x0891),
-    (0x08e2, 0x08e2),
-    (0x115f, 0x1160),
-    (0x17b4, 0x17b5),
-    (0x180b, 0x180f),
-    (0x200b, 0x200f),
-    (0x2028, 0x202e),
-    (0x2060, 0x206f),
-    (0x3164, 0x3164),
-    (0xfe00, 0xfe0d),
-    (0xfeff, 0xfeff),
-    (0xffa0, 0xffa0),
-    (0xfff0, 0xfffb),
-    (0x110bd, 0x110bd),
-    (0x110cd, 0x110cd),
-    (0x13430, 0x1343f),
-    (0x1bca0, 0x1bca3),
-    (0x1d173, 0x1d17a),
-    (0xe0000, 0xe0fff),
-];
-
-fn is_invisible(character: char) -> bool {
-    let code = u32::from(character);
-    INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&code))
-}
-
+/// Returns whether a character is a variation selector of emoji names.
 fn is_variation(character: char) -> bool {
     matches!(character, '\u{fe0e}' | '\u{fe0f}')
 }
@@ -111,7 +78,7 @@ pub(crate) fn check(name: &str) -> std::result::Result<(), (InstallCode, &'stati
         if is_device(name) {
             return path("a device name of Windows");
         }
-        if name.chars().any(is_invisible) {
+        if name.chars().any(|c| is_invisible(c) && !is_variation(c)) {
             return path("an invisible or bidirectional control character in the name");
         }
     }
@@ -132,7 +99,7 @@ fn is_device(name: &str) -> bool {
 /// Returns whether a file system opens a repository's folder for this name: in any letter case, with characters that HFS+
 /// ignores, with suffixes that Windows drops (`.git.`, `.git::$INDEX_ALLOCATION`), or as a short name (`git~1`).
 fn is_repository(name: &str) -> bool {
-    let visible: String = name.nfkc().filter(|c| !is_invisible(*c) && !is_variation(*c)).collect();
+    let visible: String = name.nfkc().filter(|c| !is_invisible(*c)).collect();
     let folded = fold(&visible);
     let folded = folded.split([':', '\\']).next().unwrap_or_default().trim_end_matches(['.', ' ']);
     let is_short = |known: &&str| {

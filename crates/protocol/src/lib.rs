@@ -28,6 +28,7 @@
 pub mod artifact;
 pub mod call;
 pub mod canonical;
+pub mod characters;
 pub mod chat_markup;
 pub mod globs;
 pub mod grant_commands;

@@ -1,5 +1,7 @@
 //! Classifies characters by their effect on a terminal and on a reader.
 
+use pijs_protocol::characters::{is_invisible, is_private_use};
+
 /// An invisible character, or one that changes the order of the visible text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HiddenCharacter {
@@ -40,31 +42,10 @@ pub(crate) fn is_control(c: char) -> bool {
     c.is_control()
 }
 
-/// Returns whether a character is invisible or formats text: category Cf and other default-ignorable characters, except the
-/// zero-width joiner.
+/// Returns whether a character is invisible, formats text or is of private use, except the zero-width joiner and the emoji style,
+/// which are kept in emoji.
 pub(crate) fn is_hidden(c: char) -> bool {
-    matches!(c,
-        '\u{ad}'                      // soft hyphen
-        | '\u{34f}'                   // combining grapheme joiner
-        | '\u{600}'..='\u{605}' | '\u{6dd}' | '\u{70f}' | '\u{8e2}' | '\u{890}'..='\u{891}'
-        | '\u{61c}'                   // Arabic letter mark
-        | '\u{115f}'..='\u{1160}' | '\u{3164}' | '\u{ffa0}' // Hangul fillers
-        | '\u{17b4}'..='\u{17b5}'
-        | '\u{180b}'..='\u{180f}'     // Mongolian selectors
-        | '\u{200b}'..='\u{200c}' | '\u{200e}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'     // line and paragraph separators, embeddings and overrides
-        | '\u{2060}'..='\u{206f}'
-        | '\u{2800}'                  // blank Braille pattern
-        | '\u{fff0}'..='\u{fffb}'
-        | '\u{feff}'
-        | '\u{fe00}'..='\u{fe0e}'     // variation selectors; emoji style (fe0f) is kept after a pictograph
-        | '\u{110bd}' | '\u{110cd}'
-        | '\u{13430}'..='\u{1343f}'
-        | '\u{1bca0}'..='\u{1bca3}'
-        | '\u{1d173}'..='\u{1d17a}'
-        | '\u{e0000}'..='\u{e0fff}'   // tags and variation selectors supplement
-        | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' // private use
-    )
+    (is_invisible(c) && c != ZWJ && c != EMOJI_STYLE) || is_private_use(c)
 }
 
 /// Returns whether a zero-width joiner may connect this character to another one.
