@@ -184,6 +184,9 @@ impl Access {
     }
 }
 
+/// Maximum length in bytes of the variables before a program; longer ones follow it.
+const MAX_VARIABLES: usize = 1000;
+
 impl fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -192,18 +195,22 @@ impl fmt::Display for Subject<'_> {
             Self::Paths(first, Some(second)) if first.path == second.path => write!(f, "'{}'", first.path),
             Self::Paths(first, Some(second)) => write!(f, "'{}' -> '{}'", first.path, second.path),
             Self::Program { command, args, given, .. } => {
-                for variable in given.asked() {
-                    write!(f, "{}={} ", variable.name, variable.shown_value())?;
-                }
-                f.write_str(command)?;
-                for arg in args {
-                    if !arg.is_empty() && arg.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c)) {
-                        write!(f, " {arg}")?;
+                let asked = given.asked().map(|variable| format!("{}={} ", variable.name, variable.shown_value()));
+                let variables: String = asked.collect();
+                // Many variables must not move the program out of sight.
+                let (before, after) =
+                    if variables.len() > MAX_VARIABLES { ("", &*variables) } else { (&*variables, "") };
+                f.write_str(before)?;
+                for (at, word) in std::iter::once(command).chain(args).enumerate() {
+                    let space = if at == 0 { "" } else { " " };
+                    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+                    if !word.is_empty() && word.chars().all(is_plain) {
+                        write!(f, "{space}{word}")?;
                     } else {
-                        write!(f, " {arg:?}")?;
+                        write!(f, "{space}{word:?}")?;
                     }
                 }
-                Ok(())
+                if after.is_empty() { Ok(()) } else { write!(f, " with {}", after.trim_end()) }
             }
             Self::Host { scheme, host, port } => write!(f, "{scheme}://{host}:{port}"),
             Self::Names(names) => f.write_str(&names.join(", ")),

@@ -9,7 +9,7 @@ use super::{Authority, Gate, GateGrant, Judgement, Never, Permit};
 use crate::caller::{Caller, During, Profile};
 use crate::decision::{Decision, Reason, Rule};
 use crate::policy::{Grant, Mode};
-use crate::prompt::{Answer, AnswerExtent, Question, Remembered, shown};
+use crate::prompt::{Answer, AnswerExtent, Question, Remembered, fits, shown};
 use crate::scope::{CompiledScope, RAW};
 use crate::subject::{Access, Input, PathForm, PathUse, Required, Subject};
 use crate::variables::VariableEffect;
@@ -623,6 +623,12 @@ impl Gate {
         if let (Subject::Mcp { target, .. }, Some(describe)) = (&required.subject, &self.inner.services.mcp_tools) {
             warnings.extend(describe(target).iter().map(|line| shown(line, MAX_REQUESTED_CHARS)));
         }
+        let subject = self.subject_text(required);
+        let is_whole = fits(&subject, MAX_SUBJECT_CHARS) || !guard!(PromptWhole);
+        if !is_whole {
+            let digest = crate::variables::digest_of(subject.as_bytes());
+            warnings.insert(0, format!("the end is not shown, and may do anything ({digest})"));
+        }
         let can_agree =
             caller.during != During::Model && decision.rule != Rule::AfterSecret && is_readable(&authority.requested);
         let requested = if can_agree { authority.requested.clone() } else { Vec::new() };
@@ -630,7 +636,7 @@ impl Gate {
             extension: caller.extension().clone(),
             capability: required.capability(),
             what: words.to_owned(),
-            subject: shown(&self.subject_text(required), MAX_SUBJECT_CHARS),
+            subject: shown(&subject, MAX_SUBJECT_CHARS),
             warnings,
             package: requested
                 .iter()
@@ -638,7 +644,7 @@ impl Gate {
                 .collect(),
             requested,
             loss: decision.loss,
-            can_be_kept: self.can_outlive_session(caller, required, decision),
+            can_be_kept: is_whole && self.can_outlive_session(caller, required, decision),
             refused: self.inner.prompts.refused_in_a_row(caller.extension()),
             holds: AnswerExtent::Call,
         }
