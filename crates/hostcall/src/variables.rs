@@ -55,7 +55,7 @@ impl<'a> Variable<'a> {
 
     /// Returns the value for display: truncated if it is long, hidden if it is a secret.
     pub fn shown_value(&self) -> String {
-        if is_secret_key(self.name) {
+        if is_secret_key(self.name) && !self.names_place() {
             return format!("[secret, {}]", digest(self.value));
         }
         let length = self.value.chars().count();
@@ -64,6 +64,12 @@ impl<'a> Variable<'a> {
         }
         let start: String = self.value.chars().take(MAX_SHOWN_CHARS).collect();
         format!("{start:?}... ({} more characters, {})", length - MAX_SHOWN_CHARS, digest(self.value))
+    }
+
+    /// Returns whether the value is a program, file or folder rather than a secret: `RESTIC_PASSWORD_COMMAND`, `TOKEN_FILE`.
+    fn names_place(&self) -> bool {
+        let name = self.name.to_ascii_uppercase();
+        self.effect == VariableEffect::Steering || ["_DIR", "_FILE", "_PATH"].iter().any(|end| name.ends_with(end))
     }
 
     /// Returns the value for a grant: the text of a short word, otherwise its digest.
@@ -152,10 +158,7 @@ impl VariablePattern {
 
 fn is_value(pattern: &str, value: &str) -> bool {
     // A digest is never a value itself: an extension could pass the digest that a grant shows.
-    match pattern.starts_with(DIGEST_PREFIX) {
-        true => pattern == digest(value),
-        false => pattern == value,
-    }
+    (pattern == value && !pattern.starts_with(DIGEST_PREFIX)) || pattern == digest(value)
 }
 
 /// Splits a command pattern into its leading assignments and its words.
@@ -281,6 +284,15 @@ mod tests {
             "CCACHE_PREFIX",
             "ERL_AFLAGS",
             "HELM_PLUGINS",
+            "RESTIC_PASSWORD_COMMAND",
+            "BORG_PASSCOMMAND",
+            "CARGO_REGISTRY_CREDENTIAL_PROVIDER",
+            "ESBUILD_BINARY_PATH",
+            "TS_NODE_REQUIRE",
+            "PYTEST_PLUGINS",
+            "RSYNC_CONNECT_PROG",
+            "PUPPETEER_EXECUTABLE_PATH",
+            "npm_execpath",
         ] {
             assert_eq!(Variable::new("make", name, "x").effect, VariableEffect::Steering, "{name}");
         }
@@ -334,6 +346,9 @@ mod tests {
         let shown = |name: &'static str, value: &str| Variable::new("make", name, value).shown_value();
         assert_eq!(shown("RM", "echo x"), "\"echo x\"");
         assert!(!shown("API_TOKEN", "abcdefgh").contains("abcdefgh"));
+        for name in ["CARGO_REGISTRY_CREDENTIAL_PROVIDER", "ANSIBLE_VAULT_PASSWORD_FILE", "MY_SECRET_COMMAND"] {
+            assert_eq!(shown(name, "/project/notes"), "\"/project/notes\"", "{name}");
+        }
         assert!(shown("X", &"y".repeat(1000)).contains("... (700 more characters, sha256:"));
     }
 
