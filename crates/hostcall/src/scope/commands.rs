@@ -269,7 +269,9 @@ impl CommandPattern {
         let is_meant = match self.rest {
             TrailingArguments::Any => true,
             TrailingArguments::None => false,
-            TrailingArguments::Plain => self.leading.is_empty() && programs::kind_of(&self.program) != Kind::Options,
+            TrailingArguments::Plain => {
+                self.leading.is_empty() && programs::kind_of(&self.program) == Kind::Interpreter
+            }
         };
         let is_same = is_meant || self.input == given.input || !guard!(ExecInput);
         is_asked && is_same && given.asked().all(|variable| self.permits(variable))

@@ -388,6 +388,7 @@ fn input_that_is_executed_is_not_a_plain_use() {
     };
     assert!(!covers("python3", "python3", &["-W", "ignore"]) && !covers("sh run.sh", "sh", &["run.sh"]));
     assert!(!covers("python3 a.py \"\"", "python3", &["a.py"]));
+    assert!(!covers("newgrp", "newgrp", &[]), "a program that is in no table, but starts a shell");
     for (pattern, program) in [("sh", "sh"), ("python3 *", "python3")] {
         assert!(covers(pattern, program, &["x"]), "{pattern}");
     }
