@@ -213,7 +213,6 @@ const DATA_READERS: &[&str] = &[
     "jest",
     "just",
     "karma",
-    "kotlinc",
     "latexmk",
     "lefthook",
     "lein",
@@ -343,6 +342,7 @@ const RUNNING_WORDS: &[&str] = &[
     "coproc",
     "eval",
     "exec",
+    "hash",
     "mapfile",
     "noglob",
     "read",
@@ -359,6 +359,9 @@ const KEYWORDS: &[&str] =
 const MANAGERS: &[&str] = &["bun", "deno", "npm", "pnpm", "uv", "yarn"];
 const MANAGERS_RUN: &[&str] = &["dlx", "exec", "repl", "run", "x"];
 
+/// Arguments with which an interpreter reads code or commands from its input.
+const CONSOLES: &[&str] = &["--interactive", "--shell", "-i", "console", "fsi", "ghci", "repl", "shell"];
+
 /// Returns whether a program with these arguments executes its standard input. Returns true in case of doubt: the input is then
 /// part of the prompt.
 pub fn interprets_input(command: &str, args: &[&str]) -> bool {
@@ -373,8 +376,14 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     {
         return line_interprets_input(line);
     }
-    if is_in(SCRIPT_RUNNERS) || is_in(SHELLS) {
+    if is_in(SHELLS) {
         return !runs_a_file(args);
+    }
+    if is_in(SCRIPT_RUNNERS) {
+        // Another word may be a command that reads code: `deno repl`.
+        let is_file = |arg: &&&str| arg.contains(['.', '/']) || arg.starts_with('-');
+        let first = args.iter().find(|arg| !PLAIN_OPTIONS.contains(arg) && **arg != "run");
+        return !runs_a_file(args) || first.filter(is_file).is_none();
     }
     // The started program inherits the input. Without one, many start a shell.
     match starter_of(command).map(|starter| starter.started(args)) {
@@ -385,6 +394,9 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     let is_interpreter = INTERPRETERS.binary_search(&name.as_str()).is_ok();
     let is_starter = starts_another(&name);
     if is_interpreter && !is_starter && !is_in(DATA_READERS) {
+        return true;
+    }
+    if is_interpreter && args.iter().any(|arg| CONSOLES.contains(arg)) {
         return true;
     }
     if is_in(MANAGERS) && args.first().is_some_and(|first| MANAGERS_RUN.contains(first)) && args.len() < 2 {
@@ -551,6 +563,7 @@ fn line_interprets_input(line: &str) -> bool {
                 RUNNING_WORDS.contains(first)
                     || first.contains(['=', ',', '%', '@', ':'])
                     || !is_simple(first)
+                    || first.starts_with('-')
                     || (runs_words && !rest.iter().all(|word| is_simple(word)))
                     || interprets_input(first, rest)
             })
@@ -588,6 +601,9 @@ mod tests {
             ". /dev/stdin",
             "if true; then sh; fi",
             "2>/dev/null sh",
+            "time -p sh",
+            "hash -p /bin/sh q; q",
+            "alias q=sh\nq",
             "2> /dev/null sh",
             "cat >/dev/null;sh",
             "2>&1 python3 -",
