@@ -1,6 +1,6 @@
 //! Runs `pi-attacked` in a world and checks the case's expectations.
 
-use crate::case::{Expect, Pi, Terminal};
+use crate::case::{Expect, Pi, Terminal, Typed};
 use crate::expect::{self, RunOutput};
 use crate::supervise::{self, Order, Outcome};
 use crate::world::World;
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Factor for the time limits of a case, so that only a hang reaches them, even on a busy machine. If a hang is the expected
@@ -222,20 +223,37 @@ fn at_a_terminal(command: &mut Command, terminal: &Terminal, stdin: Option<&str>
     if let Some(text) = stdin {
         master.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
     }
+    let (send, written) = channel();
+    let mut reader = master.try_clone().map_err(|error| error.to_string())?;
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(read @ 1..) = reader.read(&mut buffer)
+            && send.send(buffer[..read].to_vec()).is_ok()
+        {}
+    });
     let mut screen = Vec::new();
     let mut answers = terminal.answers.iter().peekable();
     let mut looked_at = 0;
-    let mut buffer = [0; 4096];
-    while let Ok(read) = master.read(&mut buffer) {
-        if read == 0 {
-            break;
+    // A key that is pressed too early for a prompt is ignored, which happens on a busy machine; a person presses it again.
+    let (mut last, mut repeats): (Option<&Typed>, usize) = (None, 0);
+    loop {
+        match written.recv_timeout(REPEATED_AFTER) {
+            Ok(text) => screen.extend_from_slice(&text),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                repeats += 1;
+                if let Some(Typed { text, .. }) = last.filter(|_| repeats <= MAX_REPEATS) {
+                    master.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+                }
+            }
         }
-        screen.extend_from_slice(&buffer[..read]);
         while let Some(answer) = answers.peek() {
             let Some(at) = find(&screen[looked_at..], answer.after.as_bytes()) else { break };
             looked_at += at + answer.after.len();
             std::thread::sleep(Duration::from_millis(answer.pause_ms));
             master.write_all(answer.text.as_bytes()).map_err(|error| error.to_string())?;
+            let is_key = answer.pause_ms > 0 && answer.text.len() == 1 && answer.text != "\u{3}";
+            (last, repeats) = (is_key.then_some(*answer), 0);
             answers.next();
         }
     }
@@ -243,6 +261,10 @@ fn at_a_terminal(command: &mut Command, terminal: &Terminal, stdin: Option<&str>
     let stdout = String::from_utf8_lossy(&collected.join().unwrap_or_default()).into_owned();
     Ok(RunOutput { stdout, stderr: String::new(), screen: String::from_utf8_lossy(&screen).into_owned() })
 }
+
+/// Time without output after which the last key is pressed again, and the maximum number of times.
+const REPEATED_AFTER: Duration = Duration::from_secs(10);
+const MAX_REPEATS: usize = 3;
 
 fn find(text: &[u8], words: &[u8]) -> Option<usize> {
     text.windows(words.len()).position(|window| window == words)
