@@ -6,7 +6,7 @@ use pijs_connectors::ports::{PortAnswer, UiCall, UiOp, UiPort, unsupported};
 use pijs_hostcall::{Answer, BoxFuture, Caller, CancelToken, Prompter, Question};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use pijs_runtime::{Environment, Interface};
-use pijs_tui::answer_choices::{AnswerChoice, choices, keys};
+use pijs_tui::answer_choices::{AnswerChoice, ShownPart, choices, keys};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -93,7 +93,7 @@ fn framed(question: &Question) -> String {
         text.push_str("== all that it requests:\n");
         question.package.iter().for_each(|line| text.push_str(&format!("==   - {line}\n")));
     }
-    let labels: Vec<String> = choices(question, true).iter().map(AnswerChoice::label).collect();
+    let labels: Vec<String> = choices(question, ShownPart::Whole).iter().map(AnswerChoice::label).collect();
     text.push_str(&format!("== allow? {}; Enter is no: ", labels.join(", ")));
     text
 }
@@ -103,7 +103,7 @@ const MAX_UNKNOWN: usize = 3;
 
 /// Prompts until a line is one of the answers: its key, or its word.
 fn read_answer(terminal: &Terminal, question: &Question) -> Answer {
-    let offered = choices(question, true);
+    let offered = choices(question, ShownPart::Whole);
     let mut text = framed(question);
     for _ in 0..MAX_UNKNOWN {
         let Some(line) = terminal.answer(&text) else { return Answer::NoPerson };

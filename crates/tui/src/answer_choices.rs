@@ -26,8 +26,19 @@ impl AnswerChoice {
     }
 }
 
-/// Returns the answers to a question. `is_read` is set when the user sees all requests of the extension.
-pub fn choices(question: &Question, is_read: bool) -> Vec<AnswerChoice> {
+/// How much of a question is on the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ShownPart {
+    /// Not the whole subject: an answer holds for one call.
+    Less,
+    /// The subject, but not the whole list of what the package requests.
+    Subject,
+    /// Everything.
+    Whole,
+}
+
+/// Returns the answers to a question, of which the user sees a part.
+pub fn choices(question: &Question, shown: ShownPart) -> Vec<AnswerChoice> {
     let (this, any) = match question.capability.as_str() {
         _ if question.subject.is_empty() => ("", ""),
         "read" | "write" => ("this path", "any path"),
@@ -45,19 +56,19 @@ pub fn choices(question: &Question, is_read: bool) -> Vec<AnswerChoice> {
     let of =
         |what: &str, how_long: &str| if what.is_empty() { how_long.to_owned() } else { format!("{what} {how_long}") };
     let choice = |key, words: String, answer| AnswerChoice { key, words, answer };
-    let mut choices = vec![
-        choice("y", yes(question.holds).to_owned(), Answer::AllowOnce),
-        choice("s", of(this, "this session"), Answer::AllowSubject),
-    ];
-    if question.can_be_kept {
+    let mut choices = vec![choice("y", yes(question.holds).to_owned(), Answer::AllowOnce)];
+    if shown >= ShownPart::Subject {
+        choices.push(choice("s", of(this, "this session"), Answer::AllowSubject));
+    }
+    if question.can_be_kept && shown >= ShownPart::Subject {
         choices.push(choice("w", of(this, "always"), Answer::AllowAlways));
     }
-    if !any.is_empty() {
+    if !any.is_empty() && shown >= ShownPart::Subject {
         choices.push(choice("a", of(any, "this session"), Answer::AllowCapability));
     }
     // The answers above already cover a single request for this capability.
     let is_same = question.subject.is_empty() && question.package.len() == 1;
-    if is_read && !question.package.is_empty() && !is_same {
+    if shown == ShownPart::Whole && !question.package.is_empty() && !is_same {
         choices.push(choice("p", "all listed here this session".to_owned(), Answer::AllowPackage));
         choices.push(choice("k", "all listed here always".to_owned(), Answer::AllowPackageAlways));
     }
@@ -117,35 +128,38 @@ mod tests {
         question
     }
 
-    fn labels(question: &Question, is_read: bool) -> String {
-        choices(question, is_read).iter().map(AnswerChoice::label).collect::<Vec<_>>().join(" ")
+    fn labels(question: &Question, shown: ShownPart) -> String {
+        choices(question, shown).iter().map(AnswerChoice::label).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn labels_state_scope_and_duration() {
         let kept = question("read", "'/usr/lib/node_modules'", true, &[]);
         assert_eq!(
-            labels(&kept, true),
+            labels(&kept, ShownPart::Whole),
             "[y] yes, once [s] this path this session [w] this path always [a] any path this session [n] no [v] never this path"
         );
         let listed = question("exec", "git log", false, &["read files: /usr", "run programs: git"]);
-        assert!(labels(&listed, true).contains("[p] all listed here this session [k] all listed here always"));
-        assert!(!labels(&listed, false).contains("[p]"), "what is not seen is not agreed to");
-        assert!(labels(&listed, true).ends_with("[n] no [v] this command not in this session"));
+        assert!(
+            labels(&listed, ShownPart::Whole).contains("[p] all listed here this session [k] all listed here always")
+        );
+        assert!(!labels(&listed, ShownPart::Subject).contains("[p]"), "what is not seen is not agreed to");
+        assert_eq!(labels(&listed, ShownPart::Less), "[y] yes, once [n] no [v] this command not in this session");
+        assert!(labels(&listed, ShownPart::Whole).ends_with("[n] no [v] this command not in this session"));
     }
 
     #[test]
     fn equivalent_answers_are_offered_once() {
         let whole = question("verdict", "", true, &["decide what models say"]);
-        assert_eq!(labels(&whole, true), "[y] yes, once [s] this session [w] always [n] no [v] never");
-        assert_eq!(keys(&choices(&whole, true)), "answer with one of: y s w n v");
+        assert_eq!(labels(&whole, ShownPart::Whole), "[y] yes, once [s] this session [w] always [n] no [v] never");
+        assert_eq!(keys(&choices(&whole, ShownPart::Whole)), "answer with one of: y s w n v");
         for (holds, label) in [
             (AnswerExtent::Load, "[y] yes, while extensions load [s] "),
             (AnswerExtent::Reload, "[y] yes, until it is loaded again [s] "),
         ] {
             let mut question = whole.clone();
             question.holds = holds;
-            assert!(labels(&question, true).starts_with(label));
+            assert!(labels(&question, ShownPart::Whole).starts_with(label));
         }
     }
 
@@ -153,8 +167,11 @@ mod tests {
     fn a_question_that_is_not_about_a_call_has_two_answers() {
         let mut question = question("mcp", "/home/me/server.py", false, &[]);
         question.holds = AnswerExtent::Change;
-        assert_eq!(labels(&question, true), "[y] yes, from now on [n] no, ask again at the next start");
+        assert_eq!(labels(&question, ShownPart::Whole), "[y] yes, from now on [n] no, ask again at the next start");
         (question.holds, question.refused) = (AnswerExtent::Act, OFFER_MUTE);
-        assert_eq!(labels(&question, true), "[y] yes, once [n] no [m] ask no more questions for this extension");
+        assert_eq!(
+            labels(&question, ShownPart::Whole),
+            "[y] yes, once [n] no [m] ask no more questions for this extension"
+        );
     }
 }

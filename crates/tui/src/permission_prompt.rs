@@ -1,6 +1,6 @@
 //! Permission prompts: questions of the gate, which are shown above everything that an extension draws.
 
-use crate::answer_choices::{AnswerChoice, choices, keys};
+use crate::answer_choices::{AnswerChoice, ShownPart, choices, keys};
 use pijs_hostcall::{Answer, Question};
 use pijs_protocol::{ExtensionId, guard};
 use pijs_terminal::layout::{clamp, wrap};
@@ -17,8 +17,7 @@ const TYPING_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct PermissionPrompt {
     question: Question,
-    /// Whether the prompt is fully visible. Only then can it be answered with more than allowing once.
-    is_whole: Cell<bool>,
+    shown: Cell<ShownPart>,
     /// Whether a key was typed that is not an answer.
     is_lost: Cell<bool>,
     /// Time since which the prompt is visible and no key was typed.
@@ -30,7 +29,14 @@ pub(super) struct PermissionPrompt {
 
 impl PermissionPrompt {
     pub(super) fn new(question: Question, answer: oneshot::Sender<Answer>) -> Self {
-        Self { question, is_whole: Cell::new(false), is_lost: Cell::new(false), since: None, pause: DEAD_TIME, answer }
+        Self {
+            question,
+            shown: Cell::new(ShownPart::Less),
+            is_lost: Cell::new(false),
+            since: None,
+            pause: DEAD_TIME,
+            answer,
+        }
     }
 
     pub(super) fn extension(&self) -> &ExtensionId {
@@ -49,7 +55,7 @@ impl PermissionPrompt {
         if matches!(name, "enter" | "escape" | "ctrl+c") {
             return Some(Answer::Deny);
         }
-        let offered = choices(&self.question, self.is_whole.get());
+        let offered = choices(&self.question, self.shown.get());
         let chosen = offered.iter().find(|choice| choice.key == name).map(|choice| choice.answer);
         self.is_lost.set(chosen.is_none());
         if chosen.is_none() {
@@ -68,9 +74,16 @@ impl PermissionPrompt {
         let notes: Vec<String> = notes.chain(heading).chain(all).collect();
         let room = rows.saturating_sub(7).max(1);
         // The extension controls the length of its text, which must not displace the warnings.
-        self.is_whole.set(wrap(subject, inner).len() + notes.len() <= room);
+        let room_for_subject = room.saturating_sub(notes.len()).max(room / 2).max(1);
+        let lines_of_subject = wrap(subject, inner).len();
+        self.shown.set(if lines_of_subject + notes.len() <= room {
+            ShownPart::Whole
+        } else if lines_of_subject <= room_for_subject && lines_of_subject + 2 <= room {
+            ShownPart::Subject
+        } else {
+            ShownPart::Less
+        });
         let inside = if guard!(PromptNotes) {
-            let room_for_subject = room.saturating_sub(notes.len()).max(room / 2).max(1);
             let mut inside = both_ends(wrap(subject, inner), room_for_subject);
             inside.extend(notes);
             both_ends(inside, room)
@@ -78,7 +91,7 @@ impl PermissionPrompt {
             both_ends(wrap(subject, inner).into_iter().chain(notes).collect(), room)
         };
         let question = format!("pi asks: {} wants to {what}", self.question.who());
-        let offered = choices(&self.question, self.is_whole.get());
+        let offered = choices(&self.question, self.shown.get());
         let labels: Vec<String> = offered.iter().map(AnswerChoice::label).collect();
         let mut answers = wrap(&labels.join("  "), columns.saturating_sub(4));
         if self.is_lost.get() {
