@@ -3,9 +3,10 @@
 //! The terminal, an RPC client or an embedder implements [`Prompter`]. One prompt is open at a time; an answer that also settles
 //! a later prompt prevents that prompt.
 
+pub use pijs_protocol::characters::shown;
+
 use crate::risk::ExpectedLoss;
 use crate::task::BoxFuture;
-use pijs_protocol::characters::{is_invisible, is_private_use};
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use pijs_protocol::{Capability, ExtensionId, guard};
 
@@ -131,53 +132,4 @@ pub enum Answer {
     AllowPackageAlways,
     /// There is no user to prompt.
     NoPerson,
-}
-
-/// Makes text safe for a prompt: no control, bidirectional or invisible characters, at most `limit` characters, with a note of
-/// the number of removed characters. Text is not truncated if the note would be as long as the removed part.
-pub fn shown(text: &str, limit: usize) -> String {
-    let limit = if fits(text, limit) { usize::MAX } else { limit };
-    let mut out = String::with_capacity(text.len().min(limit));
-    let mut characters = text.chars();
-    for character in characters.by_ref().take(limit) {
-        if is_hidden(character) && guard!(PromptSanitised) {
-            out.extend(character.escape_unicode());
-        } else {
-            out.push(character);
-        }
-    }
-    let rest = characters.count();
-    if rest > 0 {
-        out.push_str(&cut_note(rest));
-    }
-    out
-}
-
-/// Returns whether [`shown`] shows a text in full.
-pub(crate) fn fits(text: &str, limit: usize) -> bool {
-    let rest = text.chars().count().saturating_sub(limit);
-    rest <= cut_note(rest).len()
-}
-
-fn cut_note(rest: usize) -> String {
-    format!("... ({rest} more characters)")
-}
-
-/// Returns whether a character is not shown by a terminal as it is.
-fn is_hidden(character: char) -> bool {
-    character.is_control() || is_invisible(character) || is_private_use(character)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prompts_contain_no_hidden_characters() {
-        assert_eq!(shown("rm\u{1b}[2K\n\u{202e}x", 50), "rm\\u{1b}[2K\\u{a}\\u{202e}x");
-        let filled = "\u{3164}\u{115f}\u{2800}\u{e001}\u{fe0f}";
-        assert_eq!(shown(filled, 50), "\\u{3164}\\u{115f}\\u{2800}\\u{e001}\\u{fe0f}");
-        assert_eq!(shown(&"abcdef".repeat(10), 3), "abc... (57 more characters)");
-        assert_eq!(shown("abcdef", 3), "abcdef", "the note would be longer than what it stands for");
-    }
 }

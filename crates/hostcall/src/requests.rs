@@ -11,11 +11,12 @@
 //! ```
 
 use crate::policy::usual_paths;
-use crate::prompt::{fits, shown};
+use crate::prompt::shown;
 use crate::scope::RAW;
 use crate::variables::{VariablePattern, split_assignments};
 use crate::vocabulary::{CAPABILITIES, FREE, is_free_variable};
 use pijs_programs::{self as programs, Kind};
+use pijs_protocol::characters::fits;
 pub use pijs_protocol::grant_commands::{allow_command, revoke_command};
 pub use pijs_protocol::manifest::widening;
 use pijs_protocol::manifest::{CAPABILITY_SCHEMA, CapabilityManifest, CapabilityRequest, Scope};
@@ -312,6 +313,8 @@ fn server(host: &str) -> String {
 }
 
 fn program(line: &str) -> String {
+    // A grant's words are separated by any blanks.
+    let line = &line.split_whitespace().collect::<Vec<_>>().join(" ");
     let (variables, describe) = split_assignments(line);
     if !variables.is_empty() {
         let names: Vec<String> = variables.iter().map(VariablePattern::shown).collect();

@@ -1,5 +1,7 @@
-//! Classifies characters that a reader does not see. Prompts escape them, terminals do not get them, and packages may not name
-//! files with them.
+//! Classifies characters that a reader does not see. Prompts escape them ([`shown`]), terminals do not get them, and packages may
+//! not name files with them.
+
+use crate::guard;
 
 /// Invisible characters, and those that reorder their neighbours: Unicode's general category Cf, line and paragraph separators,
 /// default ignorable code points, and the blank Braille pattern.
@@ -42,4 +44,53 @@ pub fn is_invisible(character: char) -> bool {
 /// Returns whether a character has no meaning outside of a font.
 pub fn is_private_use(character: char) -> bool {
     matches!(character, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}')
+}
+
+/// Makes text safe for a prompt: no control, bidirectional or invisible characters, at most `limit` characters, with a note of
+/// the number of removed characters. Text is not truncated if the note would be as long as the removed part.
+pub fn shown(text: &str, limit: usize) -> String {
+    let limit = if fits(text, limit) { usize::MAX } else { limit };
+    let mut out = String::with_capacity(text.len().min(limit));
+    let mut characters = text.chars();
+    for character in characters.by_ref().take(limit) {
+        if is_hidden(character) && guard!(PromptSanitised) {
+            out.extend(character.escape_unicode());
+        } else {
+            out.push(character);
+        }
+    }
+    let rest = characters.count();
+    if rest > 0 {
+        out.push_str(&cut_note(rest));
+    }
+    out
+}
+
+/// Returns whether [`shown`] shows a text in full.
+pub fn fits(text: &str, limit: usize) -> bool {
+    let rest = text.chars().count().saturating_sub(limit);
+    rest <= cut_note(rest).len()
+}
+
+fn cut_note(rest: usize) -> String {
+    format!("... ({rest} more characters)")
+}
+
+/// Returns whether a character is not shown by a terminal as it is.
+fn is_hidden(character: char) -> bool {
+    character.is_control() || is_invisible(character) || is_private_use(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_contain_no_hidden_characters() {
+        assert_eq!(shown("rm\u{1b}[2K\n\u{202e}x", 50), "rm\\u{1b}[2K\\u{a}\\u{202e}x");
+        let filled = "\u{3164}\u{115f}\u{2800}\u{e001}\u{fe0f}";
+        assert_eq!(shown(filled, 50), "\\u{3164}\\u{115f}\\u{2800}\\u{e001}\\u{fe0f}");
+        assert_eq!(shown(&"abcdef".repeat(10), 3), "abc... (57 more characters)");
+        assert_eq!(shown("abcdef", 3), "abcdef", "the note would be longer than what it stands for");
+    }
 }
