@@ -33,6 +33,8 @@ export default (pi: any) =>
     await attempt("granted by digest", () => run("true", [], { CONF: "a b" }));
     await attempt("harmless", () => run("env", [], { NO_COLOR: "1", LC_ALL: "C", COLUMNS: "80" }));
     await attempt("spread", () => run("env", [], {}));
+    process.env.STAGE = "prod";
+    await attempt("without companion", () => execFileSync("printenv", ["STAGE"], { encoding: "utf8" }));
     process.env.RM = RM;
     await attempt("own", () => execFileSync("env", { encoding: "utf8" }));
     delete process.env.RM;

@@ -165,11 +165,12 @@ impl CompiledScope {
         self.commands.as_ref().is_none_or(|commands| commands.iter().any(refuses))
     }
 
-    /// Returns whether the scope allows a variable for a covered program.
+    /// Returns whether the scope allows a variable for a covered program. A pattern with several variables needs all of them.
     pub(crate) fn variable(&self, command: &Command<'_>, variable: &Variable<'_>) -> bool {
-        let Command { program, args, folder, .. } = *command;
+        let Command { program, args, folder, given } = *command;
         let permits = |pattern: &CommandPattern| {
-            pattern.covers(program, args) && pattern.is_in(program, folder) && pattern.permits(variable)
+            let covers = pattern.covers(program, args) && pattern.is_in(program, folder);
+            covers && pattern.permits(variable) && pattern.is_met(given)
         };
         match &self.commands {
             Some(commands) => commands.iter().any(permits),
@@ -263,8 +264,7 @@ impl CommandPattern {
 
     /// Returns whether environment and input of the program match the pattern.
     fn takes(&self, given: &ProgramContext<'_>) -> bool {
-        let has_all = self.variables.iter().all(|pattern| pattern.is_met(&given.variables));
-        let is_asked = has_all || !guard!(ExecVariables);
+        let is_asked = self.is_met(given);
         // The bare name of an interpreter covers any input.
         let is_meant = match self.rest {
             TrailingArguments::Any => true,
@@ -275,6 +275,10 @@ impl CommandPattern {
         };
         let is_same = is_meant || self.input == given.input || !guard!(ExecInput);
         is_asked && is_same && given.asked().all(|variable| self.permits(variable))
+    }
+
+    fn is_met(&self, given: &ProgramContext<'_>) -> bool {
+        self.variables.iter().all(|pattern| pattern.is_met(&given.variables)) || !guard!(ExecVariables)
     }
 
     fn permits(&self, variable: &Variable<'_>) -> bool {
