@@ -66,6 +66,13 @@ impl<'a> Variable<'a> {
         format!("{start:?}... ({} more characters, {})", length - MAX_SHOWN_CHARS, digest(self.value))
     }
 
+    /// Returns whether nothing of [`Variable::shown_value`] is cut or hidden that a shell or `make` would run.
+    pub fn is_shown_whole(&self) -> bool {
+        let is_hidden = is_secret_key(self.name) && !self.names_place();
+        let runs = |c: char| c.is_whitespace() || "$`()<>|&;".contains(c);
+        if is_hidden { !self.value.contains(runs) } else { self.value.chars().count() <= MAX_SHOWN_CHARS }
+    }
+
     /// Returns whether the value is a program, file or folder rather than a secret: `RESTIC_PASSWORD_COMMAND`, `TOKEN_FILE`.
     fn names_place(&self) -> bool {
         let name = self.name.to_ascii_uppercase();

@@ -9,12 +9,13 @@ use super::{Authority, Gate, GateGrant, Judgement, Never, Permit};
 use crate::caller::{Caller, During, Profile};
 use crate::decision::{Decision, Reason, Rule};
 use crate::policy::{Grant, Mode};
-use crate::prompt::{Answer, AnswerExtent, Question, Remembered, fits, shown};
+use crate::prompt::{Answer, AnswerExtent, Question, Remembered, shown};
 use crate::scope::{CompiledScope, RAW};
 use crate::subject::{Access, Input, PathForm, PathUse, Required, Subject};
-use crate::variables::VariableEffect;
+use crate::variables::{Variable, VariableEffect};
 use crate::vocabulary::CAPABILITIES;
 use pijs_programs::{self as programs, Kind};
+use pijs_protocol::characters::fits;
 use pijs_protocol::manifest::{CapabilityRequest, Scope};
 use pijs_protocol::{ExtensionId, HostcallError, guard};
 use std::collections::BTreeMap;
@@ -624,10 +625,14 @@ impl Gate {
             warnings.extend(describe(target).iter().map(|line| shown(line, MAX_REQUESTED_CHARS)));
         }
         let subject = self.subject_text(required);
-        let is_whole = fits(&subject, MAX_SUBJECT_CHARS) || !guard!(PromptWhole);
+        let is_shown = match &required.subject {
+            Subject::Program { given, .. } => given.asked().all(Variable::is_shown_whole),
+            _ => true,
+        };
+        let is_whole = (fits(&subject, MAX_SUBJECT_CHARS) && is_shown) || !guard!(PromptWhole);
         if !is_whole {
             let digest = crate::variables::digest_of(subject.as_bytes());
-            warnings.insert(0, format!("the end is not shown, and may do anything ({digest})"));
+            warnings.insert(0, format!("a part is not shown, and may do anything ({digest})"));
         }
         let can_agree =
             caller.during != During::Model && decision.rule != Rule::AfterSecret && is_readable(&authority.requested);

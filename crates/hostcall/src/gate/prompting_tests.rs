@@ -376,17 +376,25 @@ async fn always_is_offered_where_a_grant_can_express_the_subject() {
 #[tokio::test]
 async fn a_question_names_the_program_before_many_variables_and_is_not_kept_if_its_end_is_not_shown() {
     let (gate, person) = gate(Mode::Prompt);
-    for (count, is_cut) in [(8, false), (30, true)] {
-        let variables: BTreeMap<String, String> =
-            (0..count).map(|at| (format!("BUILD_OPTION_{at}"), "x".repeat(280))).collect();
+    let many = |count: usize, length: usize| {
+        (0..count).map(|at| (format!("BUILD_OPTION_{at}"), "x".repeat(length))).collect::<BTreeMap<_, _>>()
+    };
+    let secret = |value: &str| BTreeMap::from([("A_TOKEN".to_owned(), value.to_owned())]);
+    for (variables, is_moved, is_cut) in [
+        (many(8, 280), true, false),
+        (many(30, 280), true, true),
+        (many(1, 400), false, true),
+        (secret("abc-123"), false, false),
+        (secret("$(shell touch x)"), false, true),
+    ] {
         let params = serde_json::json!({"command": "node", "args": ["a.js"], "env": variables});
         let call = parsed("exec", params);
         let required = call.required().expect("a valid call");
         person.answer(&[Answer::Deny]);
         gate.ask(&caller("a"), "exec", &required).await.unwrap();
         let question = person.asked.lock().unwrap().last().cloned().expect("it was asked");
-        assert!(question.subject.starts_with("node a.js with BUILD_OPTION_0="), "{}", question.subject);
-        let is_said = question.warnings.iter().any(|warning| warning.starts_with("the end is not shown"));
+        assert_eq!(question.subject.starts_with("node a.js with BUILD_OPTION_0="), is_moved, "{}", question.subject);
+        let is_said = question.warnings.iter().any(|warning| warning.starts_with("a part is not shown"));
         assert_eq!((is_said, question.can_be_kept), (is_cut, !is_cut));
     }
 }
