@@ -252,7 +252,7 @@ impl ResolvedCall {
                 let words: Vec<&str> = args.iter().map(String::as_str).collect();
                 let line = ProgramLine::find((&command, &words), &program, &cwd, options, &request.permit);
                 let is_agent = view::is_agent(&line, options);
-                program::check_name(&line, &request.permit, is_agent)?;
+                program::check_name(&line, &request.permit, is_agent, has_stdin || !input.is_empty())?;
                 let starter = (line.started.command != command).then_some(&program);
                 for program in line.file.iter().chain(starter) {
                     shims::check(program, &request.permit, (&command, &words), &cwd, &options.env)?;

@@ -8,6 +8,7 @@
 use super::ExecOptions;
 use pijs_hostcall::places::normal;
 use pijs_hostcall::{Permit, Reason};
+use pijs_programs::input::interprets_input;
 use pijs_programs::{
     Kind, StartedProgram, is_plain, kind_of, name_behind, name_of, started_program, takes_modules_of_folder,
 };
@@ -112,10 +113,15 @@ fn refuse_unnamed(program: &Program) -> HostcallError {
 }
 
 /// Refuses a program that has another name than the call used, such as `bash` for a link `x`: the gate decided by the name.
-/// Allows it if this use of the program is plain, or if more than plain uses of the name were granted.
+/// Allows it if this use of the program is plain, or if more than plain uses of the name were granted, unless it runs its input.
 ///
 /// Refuses `git`, `pi` and tools of python's library without the environment that restricts them.
-pub(super) fn check_name(line: &ProgramLine<'_>, permit: &Permit, is_agent: bool) -> Result<(), HostcallError> {
+pub(super) fn check_name(
+    line: &ProgramLine<'_>,
+    permit: &Permit,
+    is_agent: bool,
+    has_input: bool,
+) -> Result<(), HostcallError> {
     let ProgramLine { words, started: StartedProgram { command, args, keeps_context, .. }, .. } = *line;
     let is_restricted = is_agent || line.is_called(|name| name.eq_ignore_ascii_case("git"));
     let is_library_tool = takes_modules_of_folder(command, args, keeps_context) && guard!(ExecLibraryTool);
@@ -134,13 +140,14 @@ pub(super) fn check_name(line: &ProgramLine<'_>, permit: &Permit, is_agent: bool
     let file = line.file.as_ref().map(|program| program.file.to_string_lossy());
     let agent = (is_agent && name_of(command) != "pi").then_some("pi");
     let Some(name) = agent.or_else(|| name_behind(command, file.as_deref()?)) else { return Ok(()) };
-    if is_plain(name, args, 0) || permit.means_program(line.command, words) || !guard!(ExecNameBehind) {
+    // The question about the line did not show the input.
+    let runs_input = has_input && interprets_input(name, args) && !permit.covers_every_use(line.command, words);
+    let is_meant = is_plain(name, args, 0) || permit.means_program(line.command, words);
+    if (is_meant && !runs_input) || !guard!(ExecNameBehind) {
         return Ok(());
     }
-    Err(Reason::Scope.refusal("exec", "exec", &format!("{command}, which is {name}")).with(
-        "hint",
-        format!("{name} can run other programs, and with these arguments it may: grant exec:{} * if every use of it is meant", line.command),
-    ))
+    let what = format!("{command}, which is {name} and may run other programs or its input");
+    needs_grant(&what, &format!("start {name} itself"))
 }
 
 /// Returns whether the extension may have written the program by one of its grants, outside of the folders that all extensions
