@@ -8,7 +8,7 @@ use crate::scope::is_near;
 use crate::subject::{Access, Input, PathForm, PathUse, ProgramContext, Required, Subject};
 use crate::variables::Variable;
 use crate::vocabulary::{MCP_OPS, RUMMY_DB_OPS, SESSION_OPS, UI_OPS};
-use pijs_programs::input::interprets_input;
+use pijs_programs::input::{interprets_input, makes_input_code};
 use pijs_protocol::call::reader::kind;
 use pijs_protocol::call::{
     EnvCall, ExecCall, FileTarget, FsCall, HttpCall, NetCall, OpenFlags, ProgramParams, SocketTarget, SqliteCall,
@@ -329,7 +329,10 @@ fn exec(call: &ExecCall) -> Required<'_> {
 /// Returns the input of a program: `code` if the program executes its input, data otherwise.
 fn program_input(program: &ProgramParams, code: impl FnOnce() -> Input) -> Input {
     let args: Vec<&str> = program.args.iter().map(String::as_str).collect();
-    if interprets_input(&program.command, &args) { code() } else { Input::Data }
+    let mut variables = program.env.iter().flatten();
+    let is_code =
+        interprets_input(&program.command, &args) || variables.any(|(name, value)| makes_input_code(name, value));
+    if is_code { code() } else { Input::Data }
 }
 
 /// Derives the capability for text that an extension's editor submits for the user; the text may be anything that a user can

@@ -355,12 +355,47 @@ const RUNNING_WORDS: &[&str] = &[
 const KEYWORDS: &[&str] =
     &["!", "and", "begin", "do", "elif", "else", "if", "not", "or", "then", "time", "until", "while"];
 
-/// Package managers that start a shell, or execute their input, with one of these commands.
+/// Package managers that start a shell, or execute their input, with some commands.
 const MANAGERS: &[&str] = &["bun", "deno", "npm", "pnpm", "uv", "yarn"];
-const MANAGERS_RUN: &[&str] = &["dlx", "exec", "repl", "run", "x"];
+/// Commands of package managers that read their input as data, or not at all. Any other may start a shell; npm takes unique
+/// beginnings, too.
+const MANAGERS_READ: &[&str] = &[
+    "add",
+    "audit",
+    "build",
+    "ci",
+    "i",
+    "info",
+    "init",
+    "install",
+    "link",
+    "list",
+    "lock",
+    "login",
+    "ls",
+    "outdated",
+    "pack",
+    "pip",
+    "publish",
+    "remove",
+    "rm",
+    "run",
+    "run-script",
+    "start",
+    "stop",
+    "sync",
+    "t",
+    "test",
+    "uninstall",
+    "update",
+    "upgrade",
+    "version",
+    "view",
+    "why",
+];
 
 /// Arguments with which an interpreter reads code or commands from its input.
-const CONSOLES: &[&str] = &["--interactive", "--shell", "-i", "console", "fsi", "ghci", "repl", "shell"];
+const CONSOLES: &[&str] = &["--interactive", "--shell", "-i", "console", "explore", "fsi", "ghci", "repl", "shell"];
 
 /// Returns whether a program with these arguments executes its standard input. Returns true in case of doubt: the input is then
 /// part of the prompt.
@@ -374,7 +409,9 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     if is_in(SHELLS)
         && let Some(line) = inline_command(args)
     {
-        return line_interprets_input(line);
+        // `sh -sc LINE` runs its input after the line, and `sh -oc OPTION LINE` has another word for the line.
+        let is_usual = |arg: &&str| arg.trim_start_matches('-').chars().all(|letter| "cefluvx".contains(letter));
+        return !args.iter().take_while(|arg| **arg != line).all(|arg| is_usual(&arg)) || line_interprets_input(line);
     }
     if is_in(SHELLS) {
         return !runs_a_file(args);
@@ -387,7 +424,10 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     }
     // The started program inherits the input. Without one, many start a shell.
     match starter_of(command).map(|starter| starter.started(args)) {
-        Some(Started::At(at)) => return interprets_input(args[at], &args[at + 1..]),
+        Some(Started::At(at)) => {
+            let is_input = |arg: &&str| arg.split_once('=').is_some_and(|(name, value)| makes_input_code(name, value));
+            return args[..at].iter().any(is_input) || interprets_input(args[at], &args[at + 1..]);
+        }
         Some(Started::Unknown) => return true,
         Some(Started::None) | None => {}
     }
@@ -396,11 +436,19 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     if is_interpreter && !is_starter && !is_in(DATA_READERS) {
         return true;
     }
-    if is_interpreter && args.iter().any(|arg| CONSOLES.contains(arg)) {
+    // `make SHELL=/bin/sh .SHELLFLAGS=-s` runs its input.
+    let is_setting = |arg: &&str| name.ends_with("make") && arg.contains('=') && !arg.starts_with('-');
+    if is_interpreter && args.iter().any(|arg| CONSOLES.contains(arg) || is_setting(arg)) {
         return true;
     }
-    if is_in(MANAGERS) && args.first().is_some_and(|first| MANAGERS_RUN.contains(first)) && args.len() < 2 {
-        return true;
+    if is_in(MANAGERS) {
+        let mut words = args.iter().filter(|arg| !arg.starts_with('-'));
+        let is_read = words
+            .next()
+            .is_none_or(|command| MANAGERS_READ.contains(command) && (*command != "run" || words.next().is_some()));
+        if !is_read {
+            return true;
+        }
     }
     if args.iter().any(|arg| names_input(arg)) && !COMPILERS.contains(&name.as_str()) {
         return is_interpreter || !super::is_plain(command, args, 0);
@@ -410,7 +458,8 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
         return true;
     }
     if EDITORS_OF_STREAMS.contains(&name.as_str()) {
-        return args.iter().any(|arg| runs_in_script(arg));
+        let is_plain = |arg: &&str| SED_OPTIONS.contains(arg) || is_plain_script(arg);
+        return args.iter().any(|arg| runs_in_script(arg)) || (name.ends_with("sed") && !args.iter().all(is_plain));
     }
     // `env bash`, `sudo -u x sh`, `env -Sbash`: the started program inherits the input.
     is_interpreter
@@ -422,6 +471,12 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
                 || is_starter && INTERPRETERS.binary_search(&name.as_str()).is_ok();
             is_reader && interprets_input(first, &args[at + 1..])
         })
+}
+
+/// Returns whether a variable makes programs execute their input, because it names the input as a file or starts a console.
+pub fn makes_input_code(name: &str, value: &str) -> bool {
+    const CONSOLE: &[&str] = &["PERL5DB", "PERL5OPT", "PYTHONINSPECT", "RUBYOPT"];
+    (value != "-" && names_input(value)) || CONSOLE.contains(&name)
 }
 
 /// Programs that read their input and may execute commands in their script.
@@ -526,6 +581,21 @@ fn runs_in_script(script: &str) -> bool {
         || script.split([';', '\n', '}']).any(is_command)
 }
 
+/// Options of `sed` that execute nothing; a script may follow.
+const SED_OPTIONS: &[&str] = &["-E", "-e", "-n", "-r", "-s", "-u", "-z"];
+
+/// Returns whether a script of `sed` has nothing but substitutions with `/`, without the flag `e`, and commands of one letter after
+/// an address of digits.
+fn is_plain_script(script: &str) -> bool {
+    script.split([';', '\n']).map(str::trim).all(|command| {
+        let command = command.trim_start_matches(|c: char| c.is_ascii_digit() || "$,!".contains(c));
+        match command.strip_prefix("s/").map(|rest| rest.split('/').collect::<Vec<_>>()) {
+            Some(parts) => parts.len() == 3 && !parts[2].contains(|c: char| !c.is_ascii_digit() && !"gpiI".contains(c)),
+            None => command.len() < 2 && !command.contains('e'),
+        }
+    })
+}
+
 /// Returns whether the first argument after plain options is a file to execute, which is not the input. Interpreters differ in
 /// the options that take a value, so the answer is false after any other option.
 fn runs_a_file(args: &[&str]) -> bool {
@@ -623,6 +693,10 @@ mod tests {
             assert!(interprets_input("sh", &["-c", line]), "{line}");
         }
         assert!(interprets_input("python3", &["-c", "exec(input())"]));
+        for (name, value) in [("BASH_ENV", "/dev/stdin"), ("X", "/proc/self/fd/0"), ("PYTHONINSPECT", "1")] {
+            assert!(makes_input_code(name, value), "{name}={value}");
+        }
+        assert!(!makes_input_code("PATH", "/usr/bin") && !makes_input_code("A", "-"));
         for line in command_lines(include_str!("../../../fixtures/programs/input-is-data.txt")) {
             assert!(!check(line), "{line}");
         }

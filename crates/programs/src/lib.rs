@@ -86,6 +86,7 @@ pub fn name_of(command: &str) -> &str {
 
 /// Other names of programs in the tables. GNU's tools have the prefix `g` next to the system's own.
 const ALIASES: &[(&str, &str)] = &[
+    ("editor", "vi"),
     ("gchroot", "chroot"),
     ("gdiff3", "diff3"),
     ("genv", "env"),

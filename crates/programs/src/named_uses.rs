@@ -294,11 +294,19 @@ pub fn names_relative_file(command: &str, args: &[&str]) -> bool {
             }
             Some(Started::Unknown) => args.iter().any(|arg| is_relative(arg)),
             None if input::starts_another(&name) || input::runs_scripts(&name) => {
-                args.iter().any(|arg| is_relative(arg))
+                args.iter().any(|arg| is_relative(arg) || may_name_file(arg))
             }
-            Some(Started::None) | None => args.iter().any(|arg| is_relative_file(arg)),
+            Some(Started::None) | None => {
+                args.iter().any(|arg| is_relative_file(arg) || arg.starts_with('@') || may_name_file(arg))
+            }
         },
     }
+}
+
+/// Returns whether an option may name a file in its value, or in the next argument: `-frules`, `-f rules`, `--env-file=x`.
+fn may_name_file(arg: &str) -> bool {
+    let takes_value = arg.contains('=') || !arg.starts_with("--");
+    arg.starts_with('-') && takes_value && !is_harmless_option(arg) && !is_count_or_quiet(arg)
 }
 
 /// Returns whether a grant that names a started program with its leading arguments covers that program with all of its arguments.
