@@ -411,7 +411,7 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
     {
         // `sh -sc LINE` runs its input after the line, and `sh -oc OPTION LINE` has another word for the line.
         let is_usual = |arg: &&str| arg.trim_start_matches('-').chars().all(|letter| "cefluvx".contains(letter));
-        return !args.iter().take_while(|arg| **arg != line).all(|arg| is_usual(&arg)) || line_interprets_input(line);
+        return !args.iter().take_while(|arg| **arg != line).all(is_usual) || line_interprets_input(line);
     }
     if is_in(SHELLS) {
         return !runs_a_file(args);
