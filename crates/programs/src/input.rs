@@ -476,7 +476,9 @@ pub fn interprets_input(command: &str, args: &[&str]) -> bool {
 /// Returns whether a variable makes programs execute their input, because it names the input as a file or starts a console.
 pub fn makes_input_code(name: &str, value: &str) -> bool {
     const CONSOLE: &[&str] = &["PERL5DB", "PERL5OPT", "PYTHONINSPECT", "RUBYOPT"];
-    (value != "-" && names_input(value)) || CONSOLE.contains(&name)
+    // Other devices, such as `/dev/null`, are not the input.
+    let names_it = value.contains("stdin") || value.contains("fd/");
+    (names_it && names_input(value)) || CONSOLE.contains(&name)
 }
 
 /// Programs that read their input and may execute commands in their script.
@@ -696,7 +698,9 @@ mod tests {
         for (name, value) in [("BASH_ENV", "/dev/stdin"), ("X", "/proc/self/fd/0"), ("PYTHONINSPECT", "1")] {
             assert!(makes_input_code(name, value), "{name}={value}");
         }
-        assert!(!makes_input_code("PATH", "/usr/bin") && !makes_input_code("A", "-"));
+        for value in ["/usr/bin", "-", "/dev/null", "/dev/pts/0", "notes/stdin.md"] {
+            assert!(!makes_input_code("A", value), "{value}");
+        }
         for line in command_lines(include_str!("../../../fixtures/programs/input-is-data.txt")) {
             assert!(!check(line), "{line}");
         }
