@@ -499,4 +499,13 @@ mod tests {
             assert!(!describe(request).contains(['\u{1b}', '\u{202e}']));
         }
     }
+
+    #[test]
+    fn any_blanks_separate_the_words_of_a_command() {
+        for line in ["git *", "git * ", "git\t*", "git\u{a0}*"] {
+            let asked = manifest(json!([{"capability": "exec", "scope": {"commands": [line]}}]));
+            let told = describe(&asked.capabilities[0]);
+            assert!(told.contains("git with any arguments (can run anything)"), "{line:?}: {told}");
+        }
+    }
 }

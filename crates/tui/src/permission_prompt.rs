@@ -138,6 +138,18 @@ mod tests {
     }
 
     #[test]
+    fn a_subject_that_does_not_fit_is_allowed_once_only() {
+        for (subject, answer) in [("short".to_owned(), Some(Answer::AllowSubject)), ("long ".repeat(400), None)] {
+            let mut question = Question::about(ExtensionId::new("x"), Evidence::default().expected_loss());
+            (question.capability, question.subject) = ("exec".into(), subject);
+            let (mut asked, start) = (PermissionPrompt::new(question, oneshot::channel().0), Instant::now());
+            asked.since = Some(start);
+            asked.lines(80, 24);
+            assert_eq!(asked.key("s", start + TYPING_PAUSE), answer);
+        }
+    }
+
+    #[test]
     fn keys_of_continuous_typing_do_not_answer_a_prompt() {
         assert_eq!(answers(&[("y", 300)]), [Some(Answer::AllowOnce)]);
         assert_eq!(answers(&[("t", 150), ("y", 350), ("y", 600), ("w", 1500)]), [None; 4]);
