@@ -13,6 +13,7 @@
 mod agents;
 pub mod code_paths;
 mod credentials;
+pub mod file_addresses;
 mod file_tools;
 mod folder_readers;
 pub mod git_settings;

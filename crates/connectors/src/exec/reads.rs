@@ -14,6 +14,7 @@
 
 use pijs_hostcall::Permit;
 use pijs_hostcall::places::{may_hold_secrets, normal};
+use pijs_programs::file_addresses::{decoded, expanded};
 use pijs_programs::{
     FolderReading, Kind, files_of_argument, folder_reading, folder_reading_of_line, kind_of, name_of, possible_files,
 };
@@ -43,8 +44,6 @@ const LONG_LISTS: &[&str] = &[
 ];
 /// Short options whose value is a file with a list of files, for programs that read folders and for `curl`.
 const LISTS: &[&str] = &["-@", "-I", "-K", "-T"];
-/// Maximum number of files that the braces of an argument of `curl` expand to.
-const MAX_EXPANDED: usize = 1000;
 /// Programs that print names of files.
 const LISTERS: &[&str] = &["fd", "fdfind", "find", "locate", "ls", "ls-files", "rg", "tree"];
 /// Programs and shell builtins that read names from their input.
@@ -164,56 +163,6 @@ fn lists(args: &[String], cwd: &Path, reads_short: bool) -> Vec<String> {
     let files = behind.chain(joined).chain(marked);
     let read = |file: &str| pijs_durable::read_regular(&normal(cwd, Path::new(file)), LONGEST_LIST).ok();
     files.filter_map(read).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
-}
-
-/// Normalises a `file:` URL: lower-case scheme, no percent encoding. Returns `None` if `text` already has that form, or if it is
-/// not a `file:` URL and `is_any` is not set.
-fn decoded(text: &str, is_any: bool) -> Option<String> {
-    const SCHEME: &[u8] = b"file:";
-    let is_scheme = |bytes: &[u8]| bytes.eq_ignore_ascii_case(SCHEME);
-    if !is_any && !text.as_bytes().windows(SCHEME.len()).any(is_scheme) {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        let digit = |at: usize| behind.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-        match (first, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                bytes.extend(u8::try_from(high * 16 + low));
-                rest = &behind[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = behind;
-            }
-        }
-    }
-    if let Some(at) = bytes.windows(SCHEME.len()).position(is_scheme) {
-        bytes[at..at + SCHEME.len()].make_ascii_lowercase();
-    }
-    let plain = String::from_utf8_lossy(&bytes).into_owned();
-    (plain != text).then_some(plain)
-}
-
-/// Expands the braces of an argument of `curl`, such as `a{b,c}[1-9]`, and replaces each range by a star. Returns `None` if there
-/// are too many results.
-fn expanded(text: &str) -> Option<Vec<String>> {
-    let mut all = vec![String::new()];
-    let mut rest = text;
-    while let Some(at) = rest.find(['{', '[']) {
-        let (before, behind) = rest.split_at(at);
-        let end = if behind.starts_with('{') { '}' } else { ']' };
-        let (inner, after) = behind[1..].split_once(end).unwrap_or((&behind[1..], ""));
-        let parts: Vec<&str> = if end == '}' { inner.split(',').collect() } else { vec!["*"] };
-        if all.len() * parts.len() > MAX_EXPANDED {
-            return None;
-        }
-        all = all.iter().flat_map(|front| parts.iter().map(move |part| format!("{front}{before}{part}"))).collect();
-        rest = after;
-    }
-    all.iter_mut().for_each(|front| front.push_str(rest));
-    Some(all)
 }
 
 /// Counts the reads of one call.
@@ -422,18 +371,6 @@ mod tests {
         {
             assert!(!fits(pattern, name), "{pattern} {name}");
         }
-    }
-
-    #[test]
-    fn addresses_of_files_are_read_as_curl_reads_them() {
-        assert_eq!(decoded("FILE:///p/%2eenv", false).as_deref(), Some("file:///p/.env"));
-        assert_eq!(decoded("file:///p/.env", true), None);
-        assert_eq!(decoded("a%2eb", false), None);
-        assert_eq!(decoded("a%2", true), None);
-        assert_eq!(expanded("a{b,c/d}e").as_deref(), Some(&["abe".to_owned(), "ac/de".to_owned()][..]));
-        assert_eq!(expanded(".[e-e]nv").as_deref(), Some(&[".*nv".to_owned()][..]));
-        assert_eq!(expanded("plain").as_deref(), Some(&["plain".to_owned()][..]));
-        assert_eq!(expanded(&"{a,b}".repeat(20)), None);
     }
 
     #[test]
