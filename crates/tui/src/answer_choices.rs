@@ -26,13 +26,11 @@ impl AnswerChoice {
     }
 }
 
-/// How much of a question is on the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// How much of a question the user has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShownPart {
-    /// Not the whole subject: an answer holds for one call.
-    Less,
-    /// The subject, but not the whole list of what the package requests.
-    Subject,
+    /// Not all of it: the user can only refuse.
+    Beginning,
     /// Everything.
     Whole,
 }
@@ -51,26 +49,27 @@ pub fn choices(question: &Question, shown: ShownPart) -> Vec<AnswerChoice> {
         _ => ("this", "all of it"),
     };
     if question.holds.is_yes_or_no() {
-        return yes_or_no(question);
+        return yes_or_no(question, shown);
     }
     let of =
         |what: &str, how_long: &str| if what.is_empty() { how_long.to_owned() } else { format!("{what} {how_long}") };
     let choice = |key, words: String, answer| AnswerChoice { key, words, answer };
-    let mut choices = vec![choice("y", yes(question.holds).to_owned(), Answer::AllowOnce)];
-    if shown >= ShownPart::Subject {
+    let mut choices = Vec::new();
+    if shown == ShownPart::Whole {
+        choices.push(choice("y", yes(question.holds).to_owned(), Answer::AllowOnce));
         choices.push(choice("s", of(this, "this session"), Answer::AllowSubject));
-    }
-    if question.can_be_kept && shown >= ShownPart::Subject {
-        choices.push(choice("w", of(this, "always"), Answer::AllowAlways));
-    }
-    if !any.is_empty() && shown >= ShownPart::Subject {
-        choices.push(choice("a", of(any, "this session"), Answer::AllowCapability));
-    }
-    // The answers above already cover a single request for this capability.
-    let is_same = question.subject.is_empty() && question.package.len() == 1;
-    if shown == ShownPart::Whole && !question.package.is_empty() && !is_same {
-        choices.push(choice("p", "all listed here this session".to_owned(), Answer::AllowPackage));
-        choices.push(choice("k", "all listed here always".to_owned(), Answer::AllowPackageAlways));
+        if question.can_be_kept {
+            choices.push(choice("w", of(this, "always"), Answer::AllowAlways));
+        }
+        if !any.is_empty() {
+            choices.push(choice("a", of(any, "this session"), Answer::AllowCapability));
+        }
+        // The answers above already cover a single request for this capability.
+        let is_same = question.subject.is_empty() && question.package.len() == 1;
+        if !question.package.is_empty() && !is_same {
+            choices.push(choice("p", "all listed here this session".to_owned(), Answer::AllowPackage));
+            choices.push(choice("k", "all listed here always".to_owned(), Answer::AllowPackageAlways));
+        }
     }
     choices.push(choice("n", "no".to_owned(), Answer::Deny));
     let never = match (question.can_be_kept, this) {
@@ -84,10 +83,13 @@ pub fn choices(question: &Question, shown: ShownPart) -> Vec<AnswerChoice> {
 }
 
 /// Returns the answers to a question that is not about a call.
-fn yes_or_no(question: &Question) -> Vec<AnswerChoice> {
+fn yes_or_no(question: &Question, shown: ShownPart) -> Vec<AnswerChoice> {
     let no = if question.holds == AnswerExtent::Change { "no, ask again at the next start" } else { "no" };
     let choice = |key, words: &str, answer| AnswerChoice { key, words: words.to_owned(), answer };
-    let mut choices = vec![choice("y", yes(question.holds), Answer::AllowOnce), choice("n", no, Answer::Deny)];
+    let mut choices = vec![choice("n", no, Answer::Deny)];
+    if shown == ShownPart::Whole {
+        choices.insert(0, choice("y", yes(question.holds), Answer::AllowOnce));
+    }
     choices.extend(mute(question));
     choices
 }
@@ -143,8 +145,7 @@ mod tests {
         assert!(
             labels(&listed, ShownPart::Whole).contains("[p] all listed here this session [k] all listed here always")
         );
-        assert!(!labels(&listed, ShownPart::Subject).contains("[p]"), "what is not seen is not agreed to");
-        assert_eq!(labels(&listed, ShownPart::Less), "[y] yes, once [n] no [v] this command not in this session");
+        assert_eq!(labels(&listed, ShownPart::Beginning), "[n] no [v] this command not in this session");
         assert!(labels(&listed, ShownPart::Whole).ends_with("[n] no [v] this command not in this session"));
     }
 

@@ -5,6 +5,7 @@ use pijs_hostcall::{Answer, Question};
 use pijs_protocol::{ExtensionId, guard};
 use pijs_terminal::layout::{clamp, wrap};
 use std::cell::Cell;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -17,6 +18,10 @@ const TYPING_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct PermissionPrompt {
     question: Question,
+    /// The first line that is shown, of the subject and the notes.
+    first: Cell<usize>,
+    /// The line behind the last one that was shown.
+    next: Cell<usize>,
     shown: Cell<ShownPart>,
     /// Whether a key was typed that is not an answer.
     is_lost: Cell<bool>,
@@ -31,7 +36,9 @@ impl PermissionPrompt {
     pub(super) fn new(question: Question, answer: oneshot::Sender<Answer>) -> Self {
         Self {
             question,
-            shown: Cell::new(ShownPart::Less),
+            first: Cell::new(0),
+            next: Cell::new(0),
+            shown: Cell::new(ShownPart::Beginning),
             is_lost: Cell::new(false),
             since: None,
             pause: DEAD_TIME,
@@ -55,6 +62,10 @@ impl PermissionPrompt {
         if matches!(name, "enter" | "escape" | "ctrl+c") {
             return Some(Answer::Deny);
         }
+        if name == "space" {
+            self.first.set(self.next.get());
+            return None;
+        }
         let offered = choices(&self.question, self.shown.get());
         let chosen = offered.iter().find(|choice| choice.key == name).map(|choice| choice.answer);
         self.is_lost.set(chosen.is_none());
@@ -72,28 +83,21 @@ impl PermissionPrompt {
         let all = package.iter().flat_map(|line| wrap(&format!("- {line}"), inner));
         let heading = (!package.is_empty()).then(|| "all that it requests:".to_owned());
         let notes: Vec<String> = notes.chain(heading).chain(all).collect();
-        let room = rows.saturating_sub(7).max(1);
-        // The extension controls the length of its text, which must not displace the warnings.
-        let room_for_subject = room.saturating_sub(notes.len()).max(room / 2).max(1);
-        let lines_of_subject = wrap(subject, inner).len();
-        self.shown.set(if lines_of_subject + notes.len() <= room {
-            ShownPart::Whole
-        } else if lines_of_subject <= room_for_subject && lines_of_subject + 2 <= room {
-            ShownPart::Subject
-        } else {
-            ShownPart::Less
-        });
-        let inside = if guard!(PromptNotes) {
-            let mut inside = both_ends(wrap(subject, inner), room_for_subject);
-            inside.extend(notes);
-            both_ends(inside, room)
-        } else {
-            both_ends(wrap(subject, inner).into_iter().chain(notes).collect(), room)
-        };
-        let question = format!("pi asks: {} wants to {what}", self.question.who());
+        let inside: Vec<String> = wrap(subject, inner).into_iter().chain(notes).collect();
+        let window = self.window(inside.len(), rows.saturating_sub(7).max(2));
+        let who = self.question.who();
+        // The extension chooses its name, which must not displace what it wants to do.
+        let who = end_of(&who, columns.saturating_sub(4) * 2);
+        let question = format!("pi asks: {who} wants to {what}");
         let offered = choices(&self.question, self.shown.get());
         let labels: Vec<String> = offered.iter().map(AnswerChoice::label).collect();
-        let mut answers = wrap(&labels.join("  "), columns.saturating_sub(4));
+        let mut answers = Vec::new();
+        if window.len() < inside.len() {
+            let (first, last, all) = (window.start + 1, window.end, inside.len());
+            let more = if last < all { "shows more, then you can agree" } else { "shows the first lines again" };
+            answers.push(format!("lines {first} to {last} of {all}; [space] {more}"));
+        }
+        answers.extend(wrap(&labels.join("  "), columns.saturating_sub(4)));
         if self.is_lost.get() {
             answers.push(keys(&offered));
         }
@@ -104,24 +108,30 @@ impl PermissionPrompt {
         let mut lines: Vec<String> =
             wrap(&question, columns.saturating_sub(4)).iter().map(|line| framed(line)).collect();
         lines.truncate(3);
-        lines.extend(inside.iter().map(|line| framed(&format!("  {line}"))));
+        lines.extend(inside[window].iter().map(|line| framed(&format!("  {line}"))));
         lines.extend(answers.iter().map(|line| framed(line)));
         lines
     }
+
+    /// Returns which of `all` lines are shown in `room` lines. Only after the last one was shown can the user agree.
+    fn window(&self, all: usize, room: usize) -> Range<usize> {
+        // One line states the position.
+        let room = if all <= room { room } else { room - 1 };
+        let first = if self.first.get() < all { self.first.get() } else { 0 };
+        let end = all.min(first + room);
+        self.first.set(first);
+        self.next.set(end);
+        if end == all || !guard!(PromptNotes) {
+            self.shown.set(ShownPart::Whole);
+        }
+        first..end
+    }
 }
 
-/// Shortens lines to at most `room`: the first lines, the number of omitted ones, and the last line.
-fn both_ends(mut lines: Vec<String>, room: usize) -> Vec<String> {
-    if lines.len() <= room {
-        return lines;
-    }
-    let last = (room > 2).then(|| lines.pop()).flatten();
-    let kept = room.saturating_sub(1 + usize::from(last.is_some()));
-    let missing = lines.len() - kept;
-    lines.truncate(kept);
-    lines.push(format!("[{}]", pijs_terminal::counted(missing, "more line")));
-    lines.extend(last);
-    lines
+/// Returns the end of a text that is longer than `most` characters, after an ellipsis.
+fn end_of(text: &str, most: usize) -> String {
+    let left_out = text.chars().count().saturating_sub(most);
+    if left_out == 0 { text.to_owned() } else { format!("…{}", text.chars().skip(left_out + 1).collect::<String>()) }
 }
 
 #[cfg(test)]
@@ -134,18 +144,28 @@ mod tests {
         let question = Question::about(ExtensionId::new("x"), Evidence::default().expected_loss());
         let (mut asked, start) = (PermissionPrompt::new(question, oneshot::channel().0), Instant::now());
         asked.since = Some(start);
+        asked.lines(80, 24);
         keys.iter().map(|(key, at_ms)| asked.key(key, start + Duration::from_millis(*at_ms))).collect()
     }
 
     #[test]
-    fn a_subject_that_does_not_fit_is_allowed_once_only() {
-        for (subject, answer) in [("short".to_owned(), Some(Answer::AllowSubject)), ("long ".repeat(400), None)] {
-            let mut question = Question::about(ExtensionId::new("x"), Evidence::default().expected_loss());
-            (question.capability, question.subject) = ("exec".into(), subject);
-            let (mut asked, start) = (PermissionPrompt::new(question, oneshot::channel().0), Instant::now());
-            asked.since = Some(start);
-            asked.lines(80, 24);
-            assert_eq!(asked.key("s", start + TYPING_PAUSE), answer);
+    fn a_subject_that_does_not_fit_is_allowed_after_its_last_line_was_shown() {
+        for (subject, pages) in [("short".to_owned(), 0), ("long ".repeat(400), 1), ("long ".repeat(900), 3)] {
+            let mut question = Question::about(ExtensionId::new("x/".repeat(300)), Evidence::default().expected_loss());
+            (question.capability, question.subject) = ("exec".into(), format!("{subject}end"));
+            question.what = "run programs".to_owned();
+            let (mut asked, mut now) = (PermissionPrompt::new(question, oneshot::channel().0), Instant::now());
+            asked.since = Some(now);
+            for page in 0..=pages {
+                let shown = asked.lines(80, 24).join("\n");
+                assert!(shown.contains("wants to run programs"));
+                assert_eq!(shown.contains("end"), page == pages);
+                now += TYPING_PAUSE;
+                let answer = asked.key("s", now);
+                assert_eq!(answer, (page == pages).then_some(Answer::AllowSubject), "page {page} of {pages}");
+                now += TYPING_PAUSE;
+                asked.key("space", now);
+            }
         }
     }
 

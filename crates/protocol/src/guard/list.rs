@@ -585,7 +585,7 @@ super::guards! {
     PromptFrame = "prompt.frame",
     /// Sanitises the extension's name in a permission prompt.
     PromptName = "prompt.name",
-    /// Reserves space for PiJS's own notes next to a long command.
+    /// Shows the whole text of a question before the user can agree.
     PromptNotes = "prompt.notes",
     /// Removes control, bidirectional and invisible characters from prompts.
     PromptSanitised = "prompt.sanitised",
