@@ -310,13 +310,13 @@ fn environment(
     environment::of(request, options, &Command { program: command, args, folder: &folder, given })
 }
 
-/// Refuses a working folder that is reached through a link, if the program executes files of its folder, as `make` does, and may
-/// not run in the link's target: the gate decided about the name that the call used, and showed that name to the user.
+/// Refuses a working folder that is reached through a link, if the program may not run in the link's target: the gate decided
+/// about the name that the call used, and showed that name to the user.
 fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
     let required = request.required()?;
     let Subject::Program { command, args, cwd: Some(named), given } = &required.subject else { return Ok(()) };
     let is_other = request.permit.places().node_path(named)? != real;
-    if !is_other || !pijs_programs::obeys_folder(command) || !guard!(ExecLinkedFolder) {
+    if !is_other || !guard!(ExecLinkedFolder) {
         return Ok(());
     }
     match request.permit.runs_in(&Command { program: command, args, folder: real, given }) {
