@@ -1,8 +1,8 @@
 //! Runs pi's own shell: the model's `bash` tool and the commands that the user types after `!`.
 //!
 //! No extension is the caller, so no grant applies: a command has the user's whole environment and privileges, and may write
-//! wherever the user may. The caller passes a file view for a command that an extension influenced. As for programs of
-//! extensions, a supervisor between host and shell stops all processes that the shell started, at a timeout, at an abort, and
+//! wherever the user may. For a command that an extension influenced the caller passes a file view, and variables that hold
+//! secrets are left out. As for programs of extensions, a supervisor between host and shell stops all processes that the shell started, at a timeout, at an abort, and
 //! when the host exits. Processes that a command leaves behind when it exits by itself live as long as the host.
 
 use super::ExecOptions;
@@ -10,6 +10,8 @@ use super::child::{ProgramExit, StartOptions, TreeHandle, start};
 use super::program;
 use crate::blocking::run_blocking;
 use pijs_hostcall::places::ProgramView;
+use pijs_protocol::guard;
+use pijs_redact::is_secret_key;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -85,6 +87,9 @@ impl OwnShell {
         let program = program::find_for_user("bash", Some(FIRST)).or_else(|| program::find_for_user("bash", search));
         let program = program.ok_or(io::ErrorKind::NotFound)?;
         let mut env = options.env.clone();
+        if !view.is_open() && guard!(ExecEnv) {
+            env.retain(|name, _| !is_secret_key(name));
+        }
         for (name, value) in extra_env {
             match value.is_empty() {
                 true => env.remove(name),
