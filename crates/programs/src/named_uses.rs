@@ -304,7 +304,7 @@ pub fn names_relative_file(command: &str, args: &[&str]) -> bool {
 }
 
 /// Returns whether an option may name a file in its value, or in the next argument: `-frules`, `-f rules`, `--env-file=x`.
-fn may_name_file(arg: &str) -> bool {
+pub(super) fn may_name_file(arg: &str) -> bool {
     let takes_value = arg.contains('=') || !arg.starts_with("--");
     arg.starts_with('-') && takes_value && !is_harmless_option(arg) && !is_count_or_quiet(arg)
 }

@@ -158,15 +158,18 @@ impl PlainTool {
     /// or obeys.
     pub(super) fn names_relative_file(&self, args: &[&str]) -> bool {
         let is_value = |at: usize| at > 0 && args[at - 1].starts_with('-');
-        let is_any = |at: usize| super::is_relative(args[at]);
+        // `-Kconfig` and `--env-file=x` contain a name; that of `-K config` is the next argument.
+        let is_within = |at: usize| args[at].len() > 2 && super::named_uses::may_name_file(args[at]);
+        let is_any = |at: usize| super::is_relative(args[at]) || is_within(at);
         let has_commands = self.uses.iter().any(|known| !known.command.is_empty());
         match self.syntax {
             Syntax::Script => (0..args.len()).any(is_any),
-            Syntax::ScriptFile => args.iter().any(|arg| super::is_relative_file(arg)),
+            Syntax::ScriptFile => (0..args.len()).any(|at| super::is_relative_file(args[at]) || is_within(at)),
             _ if self.is_plain(args, 0) => false,
             _ if !has_commands && !self.obeys_folder => (0..args.len()).any(is_any),
-            _ => (0..args.len())
-                .any(|at| super::is_relative_file(args[at]) || (is_value(at) && is_any(at) && !self.obeys_folder)),
+            _ => (0..args.len()).any(|at| {
+                super::is_relative_file(args[at]) || is_within(at) || (is_value(at) && is_any(at) && !self.obeys_folder)
+            }),
         }
     }
 
