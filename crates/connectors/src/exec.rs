@@ -16,7 +16,9 @@ use child::{Child, StartOptions, start};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::places::Protection;
 use pijs_hostcall::scope::Command;
+use pijs_hostcall::subject::{Input, ProgramContext};
 use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request, Subject};
+use pijs_programs::input::{InputUse, input_use};
 use pijs_protocol::call::{CallData, ExecCall, KillSignal, ProgramParams, StdinPipe};
 use pijs_protocol::{ExtensionId, HostcallError, TypedCall, guard};
 use program::ProgramLine;
@@ -298,11 +300,8 @@ fn environment(
     params: &ProgramParams,
     options: &ExecOptions,
 ) -> Result<BTreeMap<String, String>, HostcallError> {
-    if params.env.is_none() {
-        return Ok(environment::visible(options));
-    }
     let required = request.required()?;
-    let Subject::Program { command, args, cwd, given } = &required.subject else {
+    let (Some(_), Subject::Program { command, args, cwd, given }) = (&params.env, &required.subject) else {
         return Ok(environment::visible(options));
     };
     let places = request.permit.places();
@@ -325,6 +324,19 @@ fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
             .refusal("exec", "exec", &format!("{command} in '{named}', which leads to {}", real.display()))
             .with("hint", "name the folder that the link leads to")),
     }
+}
+
+/// Returns whether the extension may write to the input of a program that it starts: it is data, it was decided about, or a grant
+/// covers any.
+fn takes_input(request: &Request) -> Result<bool, HostcallError> {
+    let required = request.required()?;
+    let Subject::Program { command, args, given, .. } = &required.subject else { return Ok(true) };
+    if given.input != Input::Data || input_use(command, args) == InputUse::Data {
+        return Ok(true);
+    }
+    let given = ProgramContext { input: Input::program(&[]), ..given.clone() };
+    let folder = &request.permit.places().project;
+    Ok(request.permit.runs_in(&Command { program: command, args, folder, given: &given }))
 }
 
 /// Opens the working folder without following links, by the name that the gate decided about. The inner error means that the
@@ -435,8 +447,12 @@ impl ExecState {
         self.programs.check_quota(request.caller.extension())?;
         let ResolvedCall { command, start: what } =
             ResolvedCall::find(request, program, &self.options, *has_stdin, &[])?;
+        let takes_input = takes_input(request)?;
         match what.and_then(|what| start(what, &self.options)) {
-            Ok(child) => Ok(Output::new(json!({ "pid": self.programs.register(request.caller.extension(), child) }))),
+            Ok(child) => {
+                let pid = self.programs.register(request.caller.extension(), child, takes_input);
+                Ok(Output::new(json!({ "pid": pid })))
+            }
             Err(error) => Ok(start_failure(&command, &error)),
         }
     }

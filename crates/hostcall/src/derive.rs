@@ -8,7 +8,7 @@ use crate::scope::is_near;
 use crate::subject::{Access, Input, PathForm, PathUse, ProgramContext, Required, Subject};
 use crate::variables::Variable;
 use crate::vocabulary::{MCP_OPS, RUMMY_DB_OPS, SESSION_OPS, UI_OPS};
-use pijs_programs::input::{interprets_input, makes_input_code};
+use pijs_programs::input::{InputUse, input_use, makes_input_code};
 use pijs_protocol::call::reader::kind;
 use pijs_protocol::call::{
     EnvCall, ExecCall, FileTarget, FsCall, HttpCall, NetCall, OpenFlags, ProgramParams, SocketTarget, SqliteCall,
@@ -308,11 +308,14 @@ fn sqlite(call: &SqliteCall) -> Required<'_> {
 
 fn exec(call: &ExecCall) -> Required<'_> {
     let (program, input) = match call {
-        ExecCall::Run { program, input, .. } => {
-            (program, input.as_deref().map_or(Input::Data, |input| program_input(program, || Input::program(input))))
+        ExecCall::Run { program, input: Some(input), .. } if use_of(program) != InputUse::Data => {
+            (program, Input::program(input))
         }
-        ExecCall::Spawn { program, stdin: StdinPipe(true) } => (program, program_input(program, || Input::Later)),
-        ExecCall::Spawn { program, stdin: StdinPipe(false) } => (program, Input::Data),
+        // The connector gives no input to a program that usually gets none.
+        ExecCall::Spawn { program, stdin: StdinPipe(true) } if use_of(program) == InputUse::Code => {
+            (program, Input::Later)
+        }
+        ExecCall::Run { program, .. } | ExecCall::Spawn { program, .. } => (program, Input::Data),
         ExecCall::Alive { .. }
         | ExecCall::End { .. }
         | ExecCall::Kill { .. }
@@ -326,13 +329,11 @@ fn exec(call: &ExecCall) -> Required<'_> {
     Required::new("exec", Subject::Program { command, args, cwd: cwd.as_deref(), given })
 }
 
-/// Returns the input of a program: `code` if the program executes its input, data otherwise.
-fn program_input(program: &ProgramParams, code: impl FnOnce() -> Input) -> Input {
+/// Returns what a program does with its standard input.
+fn use_of(program: &ProgramParams) -> InputUse {
     let args: Vec<&str> = program.args.iter().map(String::as_str).collect();
-    let mut variables = program.env.iter().flatten();
-    let is_code =
-        interprets_input(&program.command, &args) || variables.any(|(name, value)| makes_input_code(name, value));
-    if is_code { code() } else { Input::Data }
+    let names_it = program.env.iter().flatten().any(|(name, value)| makes_input_code(name, value));
+    if names_it { InputUse::Code } else { input_use(&program.command, &args) }
 }
 
 /// Derives the capability for text that an extension's editor submits for the user; the text may be anything that a user can

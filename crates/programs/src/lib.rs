@@ -102,6 +102,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("gtime", "time"),
     ("gtimeout", "timeout"),
     ("gxargs", "xargs"),
+    ("sensible-editor", "vi"),
     ("slogin", "ssh"),
 ];
 
@@ -356,6 +357,7 @@ mod tests {
             ("python3.13t", "python"),
             ("python3.11-dbg", "python-dbg"),
             ("php8.2-cgi", "php-cgi"),
+            ("sensible-editor", "vi"),
             ("slogin", "ssh"),
             ("x86_64-linux-gnu-ld.bfd", "ld.bfd"),
             ("pydoc3.11", "pydoc"),
@@ -446,7 +448,8 @@ mod tests {
             assert!(check(other), "{other}");
         }
         assert!(!is_used_in_full("pi") && is_used_in_full("git") && !is_used_in_full("ls"));
-        assert!(!input::interprets_input("pi", &["-p"]) && input::interprets_input("pi", &["--mode", "rpc"]));
+        assert_eq!(input::input_use("pi", &["-p"]), input::InputUse::Data);
+        assert_eq!(input::input_use("pi", &["--mode", "rpc"]), input::InputUse::Code);
     }
 
     #[test]

@@ -245,7 +245,6 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
     match starter_of(command).map(|starter| starter.started(args)) {
         Some(Started::At(at)) => return at < named && covers_started(args[at], &args[at + 1..], named - at - 1),
         Some(Started::Unknown) => return false,
-        None if input::starts_another(&name) => return false,
         Some(Started::None) | None => {}
     }
     if input::runs_scripts(&name) {
@@ -292,10 +291,8 @@ pub fn names_relative_file(command: &str, args: &[&str]) -> bool {
                     || args[..at].iter().any(|arg| is_relative_file(arg))
                     || names_relative_file(args[at], &args[at + 1..])
             }
-            Some(Started::Unknown) => args.iter().any(|arg| is_relative(arg)),
-            None if input::starts_another(&name) || input::runs_scripts(&name) => {
-                args.iter().any(|arg| is_relative(arg) || may_name_file(arg))
-            }
+            Some(Started::Unknown) => args.iter().any(|arg| is_relative(arg) || may_name_file(arg)),
+            None if input::runs_scripts(&name) => args.iter().any(|arg| is_relative(arg) || may_name_file(arg)),
             Some(Started::None) | None => {
                 args.iter().any(|arg| is_relative_file(arg) || arg.starts_with('@') || may_name_file(arg))
             }

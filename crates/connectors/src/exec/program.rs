@@ -8,7 +8,7 @@
 use super::ExecOptions;
 use pijs_hostcall::places::normal;
 use pijs_hostcall::{Permit, Reason};
-use pijs_programs::input::interprets_input;
+use pijs_programs::input::{InputUse, input_use};
 use pijs_programs::{
     Kind, StartedProgram, is_plain, kind_of, name_behind, name_of, started_program, takes_modules_of_folder,
 };
@@ -141,7 +141,8 @@ pub(super) fn check_name(
     let agent = (is_agent && name_of(command) != "pi").then_some("pi");
     let Some(name) = agent.or_else(|| name_behind(command, file.as_deref()?)) else { return Ok(()) };
     // The question about the line did not show the input.
-    let runs_input = has_input && interprets_input(name, args) && !permit.covers_every_use(line.command, words);
+    let runs_input =
+        has_input && input_use(name, args) != InputUse::Data && !permit.covers_every_use(line.command, words);
     let is_meant = is_plain(name, args, 0) || permit.means_program(line.command, words);
     if (is_meant && !runs_input) || !guard!(ExecNameBehind) {
         return Ok(());

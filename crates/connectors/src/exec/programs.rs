@@ -3,7 +3,7 @@
 use super::child::{Child, SignalTarget, TreeHandle};
 use super::run::sender;
 use super::signals;
-use pijs_hostcall::{CancelToken, Output, Request};
+use pijs_hostcall::{CancelToken, Output, Reason, Request};
 use pijs_protocol::call::KillSignal;
 use pijs_protocol::{ExtensionId, HostcallError};
 use rustix::process::{Pid, Signal};
@@ -33,6 +33,8 @@ struct ExtensionPrograms {
 /// A program started by `spawn`.
 pub(super) struct Spawned {
     pub(super) stdin: Stdin,
+    /// Whether the program was permitted with input.
+    pub(super) takes_input: bool,
     pub(super) tree: TreeHandle,
     /// The output streams, until `wait` takes them.
     pub(super) output: Mutex<Option<PendingOutput>>,
@@ -71,11 +73,12 @@ impl Programs {
         Ok(())
     }
 
-    /// Registers a program for the operations that refer to it by its process number.
-    pub(super) fn register(&self, extension: &ExtensionId, child: Child) -> u32 {
+    /// Registers a program for the operations that refer to it by its process number. `takes_input`: whether the extension may
+    /// write to its input.
+    pub(super) fn register(&self, extension: &ExtensionId, child: Child, takes_input: bool) -> u32 {
         let Child { pid, stdin, stdout, stderr, ended, tree } = child;
         let stdin = Stdin(tokio::sync::Mutex::new(stdin.map_or(Input::None, Input::Fresh)));
-        let spawned = Spawned { stdin, tree, output: Mutex::new(Some((stdout, stderr, ended))) };
+        let spawned = Spawned { stdin, takes_input, tree, output: Mutex::new(Some((stdout, stderr, ended))) };
         self.all().entry(extension.clone()).or_default().spawned.insert(pid, Arc::new(spawned));
         pid
     }
@@ -128,6 +131,10 @@ impl Programs {
 impl Spawned {
     /// Performs `write`: writes all of `data`, or fails.
     pub(super) async fn write(&self, data: &[u8], cancel: &CancelToken) -> Result<Output, HostcallError> {
+        if !self.takes_input && !data.is_empty() {
+            let hint = "pass it as `input` of spawnSync, to be asked, or grant every use of the program: exec:NAME *";
+            return Err(Reason::Scope.refusal("exec", "exec", "input that is not in the grant").with("hint", hint));
+        }
         let broken = |words: &str| HostcallError::io("EPIPE", "write", format!("EPIPE: {words}, write"));
         let mut input = self.stdin.0.lock().await;
         *input = match std::mem::replace(&mut *input, Input::None) {

@@ -52,8 +52,10 @@ function inputStream(pid: number): any {
 
 function pipeError(failure: unknown): unknown {
   if (!(failure instanceof HostcallError)) return failure;
-  const error = coded(Error, failure.code === "io" ? String(failure.details.errno ?? "EPIPE") : "EPIPE", `write ${failure.details.errno ?? "EPIPE"}`);
-  return Object.assign(error, { errno: -32, syscall: "write" });
+  const isDenied = failure.code === "denied";
+  const code = isDenied ? "EACCES" : String(failure.details.errno ?? "EPIPE");
+  const error = coded(Error, code, isDenied ? `write EACCES: ${failure.message}: ${failure.details.hint ?? ""}` : `write ${code}`);
+  return Object.assign(error, { errno: isDenied ? -13 : -32, syscall: "write", cause: failure });
 }
 
 /** The target of stdout or stderr. */
