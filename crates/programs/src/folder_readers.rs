@@ -3,7 +3,7 @@
 //! Files that are named individually appear in the arguments. These tables list programs that read whole folders: archivers,
 //! recursive copies and searches, and commands of git that read the work tree.
 
-use super::name_of;
+use super::{Kind, kind_of, name_of};
 
 /// Files in folders that a program reads, given its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +17,14 @@ pub enum FolderReading {
     /// All files of a folder.
     All,
 }
+
+/// Maximum number of words of one call that are checked.
+const MAX_WORDS: usize = 20_000;
+
+/// Programs that print names of files.
+const LISTERS: &[&str] = &["fd", "fdfind", "find", "locate", "ls", "ls-files", "rg", "tree"];
+/// Programs and shell builtins that read names from their input.
+const READ_NAMES: &[&str] = &["mapfile", "parallel", "read", "readarray", "xargs"];
 
 /// Archivers, and programs that copy folders recursively.
 const TREE_READERS: &[&str] = &[
@@ -178,9 +186,27 @@ fn names_hidden_files(args: &[&str]) -> bool {
 
 /// Like [`folder_reading`], but treats every word as a possible program name: for the command lines of shells, `env`, `xargs`,
 /// `find` and `sudo`.
-pub fn folder_reading_of_line(words: &[&str]) -> FolderReading {
+fn folder_reading_of_line(words: &[&str]) -> FolderReading {
     let each = (0..words.len()).map(|at| folder_reading(words[at], &words[at + 1..]));
     each.max().unwrap_or(FolderReading::None)
+}
+
+/// Returns how the program of a call reads folders. In an argument for an interpreter, the command may begin at any of the words
+/// `line` of `texts`.
+pub fn folder_reading_of_call(command: &str, args: &[String], line: &[&str], texts: &[&str]) -> FolderReading {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let own = folder_reading(command, &words);
+    if kind_of(command) != Kind::Interpreter {
+        return own;
+    }
+    let has = |words: &[&str]| line.iter().any(|word| words.contains(&name_of(word)));
+    let is_substituted = || texts.iter().any(|text| text.contains("$(") || text.contains('`') || text.contains("<("));
+    // One program may print file names, and another one may read those files.
+    if has(LISTERS) && (has(READ_NAMES) || is_substituted()) {
+        return FolderReading::All;
+    }
+    let words: Vec<&str> = line.iter().copied().filter(|word| !word.is_empty()).take(MAX_WORDS).collect();
+    own.max(folder_reading_of_line(&words))
 }
 
 #[cfg(test)]

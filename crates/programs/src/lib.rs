@@ -25,17 +25,18 @@ mod own_caches;
 mod plain_uses;
 mod python;
 pub mod secrets;
-mod shell_words;
+pub mod shell_words;
 mod starters;
 pub mod variables;
 pub mod version_files;
 
 pub use agents::{AgentFile, files_of_agent, session_by_id};
 pub use credentials::{CredentialUse, GIT_OPTIONS_WITH_VALUE, changes_settings, command_of_git, credential_use};
-pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_line};
+pub use folder_readers::{FolderReading, folder_reading, folder_reading_of_call};
 pub use named_uses::{names_relative_file, stays_as_named};
 pub use own_caches::own_caches;
 pub use python::{runs_library_tool, takes_modules_of_folder};
+pub use shell_words::is_plain_word;
 pub use starters::{StartedProgram, mentions_program, started_program};
 
 use file_tools::FILE_TOOLS;
@@ -321,9 +322,13 @@ fn is_relative_file(arg: &str) -> bool {
     parts.any(|part| part.contains('/') || part.trim_matches('.').contains('.'))
 }
 
-/// Returns whether a name may refer to standard input: `-`, or any path below `/dev` or `/proc`.
+/// Returns whether a name may refer to standard input: `-`, any path below `/dev` or `/proc`, and the names there (`stdin`, `fd/0`),
+/// which are relative to the working folder.
 fn is_standard_input(arg: &str) -> bool {
     let parts: Vec<&str> = arg.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    if parts.last() == Some(&"stdin") || parts.contains(&"fd") {
+        return true;
+    }
     let is_system = |part: &&str| matches!(*part, "dev" | "proc");
     match parts.contains(&"..") {
         true => parts.iter().any(is_system),

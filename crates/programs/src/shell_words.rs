@@ -11,6 +11,11 @@ const MAX_WORDS: usize = 64;
 /// Maximum length of a variable's value in bytes.
 const MAX_VALUE_BYTES: usize = 4096;
 
+/// Returns whether a word means itself in a shell: it is not empty and has no character that a shell interprets.
+pub fn is_plain_word(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:,@%+=".contains(c))
+}
+
 /// Returns whether an argument is text of several words, or uses a shell's syntax.
 pub(crate) fn is_text(arg: &str) -> bool {
     arg.contains(|c: char| c.is_whitespace() || "\"'`;|&()<>$\\".contains(c))
@@ -132,9 +137,58 @@ fn expand_braces(word: &str, words: &mut Vec<String>) {
     }
 }
 
+/// Returns whether a name may match a shell pattern; a set (`[a-c]`) matches any character. Only patterns that begin with a dot
+/// match hidden files.
+pub fn matches_pattern(pattern: &str, name: &str) -> bool {
+    let (pattern, chars): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut seen, mut star) = (0, 0, None);
+    if name.starts_with('.') && !pattern.starts_with(&['.']) {
+        return false;
+    }
+    while seen < chars.len() {
+        let set = (pattern.get(at) == Some(&'[')).then(|| pattern[at..].iter().position(|c| *c == ']')).flatten();
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, seen));
+                at += 1;
+            }
+            Some('[') if set.is_some() => (at, seen) = (at + set.unwrap_or(0) + 1, seen + 1),
+            Some(c) if *c == '?' || *c == chars[seen] => (at, seen) = (at + 1, seen + 1),
+            _ => match star {
+                Some((back, from)) => {
+                    star = Some((back, from + 1));
+                    (at, seen) = (back + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|c| *c == '*')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_stands_for_names() {
+        for (pattern, name) in [
+            ("*", "a"),
+            (".e*", ".env"),
+            (".en?", ".env"),
+            (".[e-f]nv", ".env"),
+            ("*.key", "a.b.key"),
+            ("a*c*", "abcd"),
+            ("[", "["),
+        ] {
+            assert!(matches_pattern(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in
+            [("*", ".env"), ("?env", ".env"), ("*.ts", "a.key"), ("a", "ab"), ("ab", "a"), ("[a]", "")]
+        {
+            assert!(!matches_pattern(pattern, name), "{pattern} {name}");
+        }
+    }
 
     #[test]
     fn text_is_split_as_a_shell_does() {

@@ -7,7 +7,7 @@
 //! | a pattern of a shell or of `curl` | the files that may match it |
 //! | a file URL (`file:///p/%2eenv`) | that file |
 //! | a file of an earlier version (`git show HEAD:.env`, `git blame HEAD~ -- a/.env`) | that name |
-//! | a folder, for a program that reads whole folders ([`folder_reading`]) | each file in it, or the folder as a whole if it is too large |
+//! | a folder, for a program that reads whole folders ([`folder_reading_of_call`]) | each file in it, or the folder as a whole if it is too large |
 //! | more names and folders than the limit | the working folder as a whole |
 //! | folders that are compared (`diff`) | each file in the named folders |
 //! | a file with a list of files | the listed files |
@@ -15,9 +15,8 @@
 use pijs_hostcall::Permit;
 use pijs_hostcall::places::{may_hold_secrets, normal};
 use pijs_programs::file_addresses::{decoded, expanded};
-use pijs_programs::{
-    FolderReading, Kind, files_of_argument, folder_reading, folder_reading_of_line, kind_of, name_of, possible_files,
-};
+use pijs_programs::shell_words::matches_pattern;
+use pijs_programs::{FolderReading, Kind, files_of_argument, folder_reading_of_call, kind_of, name_of, possible_files};
 use pijs_protocol::guard;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -44,10 +43,6 @@ const LONG_LISTS: &[&str] = &[
 ];
 /// Short options whose value is a file with a list of files, for programs that read folders and for `curl`.
 const LISTS: &[&str] = &["-@", "-I", "-K", "-T"];
-/// Programs that print names of files.
-const LISTERS: &[&str] = &["fd", "fdfind", "find", "locate", "ls", "ls-files", "rg", "tree"];
-/// Programs and shell builtins that read names from their input.
-const READ_NAMES: &[&str] = &["mapfile", "parallel", "read", "readarray", "xargs"];
 
 /// Counts the files that a program with these arguments and this input may read in its working folder.
 pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8], cwd: &Path) {
@@ -59,7 +54,8 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
     let texts: Vec<&str> = args.iter().map(String::as_str).chain(input.lines()).collect();
     let line: Vec<&str> = texts.iter().flat_map(|text| text.split(is_between_words)).collect();
     let runs_words = kind_of(command) == Kind::Interpreter && is_folder_known;
-    let reading = if is_folder_known { reading(command, args, &line, &texts) } else { FolderReading::None };
+    let reading =
+        if is_folder_known { folder_reading_of_call(command, args, &line, &texts) } else { FolderReading::None };
     let is_curl = is_folder_known
         && (name_of(command) == "curl" || (runs_words && line.iter().any(|word| name_of(word) == "curl")));
     let lists = if is_folder_known { lists(args, cwd, reading != FolderReading::None || is_curl) } else { Vec::new() };
@@ -127,23 +123,6 @@ fn is_between_names(c: char) -> bool {
     is_between_words(c) || ",:=".contains(c)
 }
 
-/// Returns how the program of a call reads folders. In an argument for an interpreter, the command may begin at any word.
-fn reading(command: &str, args: &[String], line: &[&str], texts: &[&str]) -> FolderReading {
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let own = folder_reading(command, &words);
-    if kind_of(command) != Kind::Interpreter {
-        return own;
-    }
-    let has = |words: &[&str]| line.iter().any(|word| words.contains(&name_of(word)));
-    let is_substituted = || texts.iter().any(|text| text.contains("$(") || text.contains('`') || text.contains("<("));
-    // One program may print file names, and another one may read those files.
-    if has(LISTERS) && (has(READ_NAMES) || is_substituted()) {
-        return FolderReading::All;
-    }
-    let words: Vec<&str> = line.iter().copied().filter(|word| !word.is_empty()).take(MAX_WORDS).collect();
-    own.max(folder_reading_of_line(&words))
-}
-
 fn folder_at(cwd: &Path, word: &str) -> Option<PathBuf> {
     normal(cwd, Path::new(word)).canonicalize().ok().filter(|path| path.is_dir())
 }
@@ -204,7 +183,8 @@ impl Reads<'_> {
                     if self.entries > MAX_ENTRIES {
                         return self.permit.reads_folder(&at);
                     }
-                    if fits(part, &entry.file_name().to_string_lossy()) && (is_last || entry.path().is_dir()) {
+                    if matches_pattern(part, &entry.file_name().to_string_lossy()) && (is_last || entry.path().is_dir())
+                    {
                         folders.push(entry.path());
                     }
                 }
@@ -291,7 +271,7 @@ impl Reads<'_> {
                     continue;
                 }
                 let (path, kind) = (entry.path(), entry.file_type());
-                let is_meant = || pattern.is_none_or(|pattern| fits(pattern, &name.to_string_lossy()));
+                let is_meant = || pattern.is_none_or(|pattern| matches_pattern(pattern, &name.to_string_lossy()));
                 match kind {
                     Ok(kind) if kind.is_dir() => waiting.push(path),
                     _ if !is_meant() => {}
@@ -304,35 +284,6 @@ impl Reads<'_> {
             }
         }
     }
-}
-
-/// Returns whether a name may match a shell pattern; a set (`[a-c]`) matches any character. Only patterns that begin with a dot
-/// match hidden files.
-fn fits(pattern: &str, name: &str) -> bool {
-    let (pattern, chars): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut at, mut seen, mut star) = (0, 0, None);
-    if name.starts_with('.') && !pattern.starts_with(&['.']) {
-        return false;
-    }
-    while seen < chars.len() {
-        let set = (pattern.get(at) == Some(&'[')).then(|| pattern[at..].iter().position(|c| *c == ']')).flatten();
-        match pattern.get(at) {
-            Some('*') => {
-                star = Some((at, seen));
-                at += 1;
-            }
-            Some('[') if set.is_some() => (at, seen) = (at + set.unwrap_or(0) + 1, seen + 1),
-            Some(c) if *c == '?' || *c == chars[seen] => (at, seen) = (at + 1, seen + 1),
-            _ => match star {
-                Some((back, from)) => {
-                    star = Some((back, from + 1));
-                    (at, seen) = (back + 1, from + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[at..].iter().all(|c| *c == '*')
 }
 
 /// Returns whether a file is the configuration of a repository. Few configurations contain a password, so the caller searches its
@@ -354,31 +305,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_stands_for_names() {
-        for (pattern, name) in [
-            ("*", "a"),
-            (".e*", ".env"),
-            (".en?", ".env"),
-            (".[e-f]nv", ".env"),
-            ("*.key", "a.b.key"),
-            ("a*c*", "abcd"),
-            ("[", "["),
-        ] {
-            assert!(fits(pattern, name), "{pattern} {name}");
-        }
-        for (pattern, name) in
-            [("*", ".env"), ("?env", ".env"), ("*.ts", "a.key"), ("a", "ab"), ("ab", "a"), ("[a]", "")]
-        {
-            assert!(!fits(pattern, name), "{pattern} {name}");
-        }
-    }
-
-    #[test]
     fn a_line_of_a_shell_reads_what_one_program_lists_and_another_takes() {
         let of = |line: &str| {
             let args = ["-c".to_owned(), line.to_owned()];
             let words: Vec<&str> = args.iter().flat_map(|arg| arg.split(is_between_words)).collect();
-            reading("bash", &args, &words, &args.each_ref().map(String::as_str))
+            folder_reading_of_call("bash", &args, &words, &args.each_ref().map(String::as_str))
         };
         for all in [
             "find . -type f | xargs cat",
