@@ -3,8 +3,9 @@
 //! Input that a program may execute is part of the permission prompt, because the arguments do not show which code runs. Only
 //! input that is known to be data is left out of it.
 
+use super::shell_words::words_of_text;
 use super::starters::{Started, starter_of};
-use super::{Kind, is_standard_input, kind_of, name_of};
+use super::{Kind, is_plain_word, is_standard_input, kind_of, name_of};
 
 /// Shells, which execute a file, the command line after `-c`, or their input.
 const SHELLS: &[&str] = &[
@@ -281,7 +282,7 @@ const RUNNING_WORDS: &[&str] = &[
 const KEYWORDS: &[&str] =
     &["!", "and", "begin", "do", "elif", "else", "if", "not", "or", "then", "time", "until", "while"];
 
-/// What a program does with its standard input.
+/// Use that a program makes of its standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InputUse {
     /// It reads the input as data.
@@ -304,7 +305,9 @@ pub fn input_use(command: &str, args: &[&str]) -> InputUse {
     if is_in(SHELLS) {
         return match inline_command(args) {
             Some(line) => input_use_of_line(line),
-            None => code_if(!runs_a_file(args)),
+            // A script of a shell may start any program, which inherits the input.
+            None if runs_a_file(args) => InputUse::Unusual,
+            None => InputUse::Code,
         };
     }
     if is_in(SCRIPT_RUNNERS) {
@@ -314,13 +317,18 @@ pub fn input_use(command: &str, args: &[&str]) -> InputUse {
         return code_if(!runs_a_file(args) || first.filter(is_file).is_none());
     }
     // The started program inherits the input. Without one, many start a shell.
-    match starter_of(command).map(|starter| starter.started(args)) {
-        Some(Started::At(at)) => {
-            let is_input = |arg: &&str| arg.split_once('=').is_some_and(|(name, value)| makes_input_code(name, value));
-            return code_if(args[..at].iter().any(is_input)).max(input_use(args[at], &args[at + 1..]));
+    if let Some(starter) = starter_of(command) {
+        match starter.started(args) {
+            Started::At(at) => {
+                // In another folder, the name of a file may mean the input: `env -C /dev sh stdin`.
+                let names = |arg: &&str| arg.split_once('=').is_some_and(|(name, value)| makes_input_code(name, value));
+                let is_same = starter.keeps_context(&args[..at]) && !args[..at].iter().any(names);
+                let least = if is_same { InputUse::Data } else { InputUse::Unusual };
+                return least.max(input_use(args[at], &args[at + 1..]));
+            }
+            Started::Unknown => return InputUse::Code,
+            Started::None => {}
         }
-        Some(Started::Unknown) => return InputUse::Code,
-        Some(Started::None) | None => {}
     }
     if is_in(DATA_READERS) {
         return code_if(args.iter().any(|arg| names_input(arg)));
@@ -335,17 +343,23 @@ pub fn input_use(command: &str, args: &[&str]) -> InputUse {
     }
 }
 
-/// Returns whether a word of an argument is the name of a program that runs others.
+/// Returns whether a part of an argument is the name of a program that runs others: `sh`, `--command=sh`.
 fn mentions_interpreter(arg: &str) -> bool {
-    arg.split_whitespace().any(|word| kind_of(word) == Kind::Interpreter || COMMAND_READERS.contains(&name_of(word)))
+    let is_one = |word: &str| kind_of(word) == Kind::Interpreter || COMMAND_READERS.contains(&name_of(word));
+    words_of_text(arg).flat_map(|word| word.split(['=', ',', ':'])).any(is_one)
 }
 
-/// Returns whether a variable makes programs execute their input, because it names the input as a file or starts a console.
+/// Returns whether a variable may make programs execute their input: it names the input as a file, starts a console, or names a
+/// shell or an interpreter of scripts.
 pub fn makes_input_code(name: &str, value: &str) -> bool {
     const CONSOLE: &[&str] = &["PERL5DB", "PERL5OPT", "PYTHONINSPECT", "RUBYOPT"];
     // Other devices, such as `/dev/null`, are not the input.
     let names_it = value.contains("stdin") || value.contains("fd/");
-    (names_it && names_input(value)) || CONSOLE.contains(&name)
+    let runs_it = |word: &str| {
+        let name = name_of(word).to_ascii_lowercase();
+        [COMMAND_READERS, CONSOLES, SCRIPT_RUNNERS, SHELLS].iter().any(|list| list.contains(&name.as_str()))
+    };
+    (names_it && names_input(value)) || CONSOLE.contains(&name) || words_of_text(value).any(runs_it)
 }
 
 /// Returns whether arguments after a script belong to the script.
@@ -382,11 +396,11 @@ fn names_input(arg: &str) -> bool {
 }
 
 /// Returns what a shell's command line does with the shell's input. Programs whose words the shell expands or unquotes, and
-/// redirections other than to `/dev/null`, may execute it.
+/// redirections other than to `/dev/null`, may execute it. Only listed programs with plain words are known to read it as data; the
+/// shell's own commands (`cd`, `export`) change what the other ones do.
 fn input_use_of_line(line: &str) -> InputUse {
     let is_kept = |word: &&str| !DISCARDED.contains(word);
     let line = line.split([' ', '\t']).filter(is_kept).collect::<Vec<_>>().join(" ");
-    let is_simple = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:,@%+=".contains(c));
     // The result of expansions is unknown before the line runs.
     if line.contains(['$', '`', '<', '>']) {
         return InputUse::Code;
@@ -394,12 +408,19 @@ fn input_use_of_line(line: &str) -> InputUse {
     let use_of_part = |part: &str| {
         let words: Vec<&str> = part.split_whitespace().skip_while(|word| KEYWORDS.contains(word)).collect();
         let Some((first, rest)) = words.split_first() else { return InputUse::Data };
+        let is_plain = rest.iter().all(|word| is_plain_word(word));
         let is_open = RUNNING_WORDS.contains(first)
             || first.contains(['=', ',', '%', '@', ':'])
-            || !is_simple(first)
+            || !is_plain_word(first)
             || first.starts_with('-');
-        let runs_words = kind_of(first) == Kind::Interpreter && !rest.iter().all(|word| is_simple(word));
-        if is_open || runs_words { InputUse::Code } else { input_use(first, rest) }
+        if is_open || (kind_of(first) == Kind::Interpreter && !is_plain) {
+            return InputUse::Code;
+        }
+        // A script may be a file that another part of the line wrote: `tee x.js; node x.js`.
+        let is_script = SCRIPT_RUNNERS.contains(&name_of(first));
+        let is_listed = (super::is_file_tool(first) || kind_of(first) != Kind::Plain) && !is_script;
+        let least = if is_plain && is_listed { InputUse::Data } else { InputUse::Unusual };
+        least.max(input_use(first, rest))
     };
     let parts = line.split(['|', ';', '&', '\n', '(', ')', '{', '}']);
     parts.map(use_of_part).max().unwrap_or(InputUse::Data)
@@ -463,7 +484,13 @@ mod tests {
             assert_eq!(input_use("sh", &["-c", line]), InputUse::Code, "{line}");
         }
         assert_eq!(input_use("python3", &["-c", "exec(input())"]), InputUse::Code);
-        for (name, value) in [("BASH_ENV", "/dev/stdin"), ("X", "/proc/self/fd/0"), ("PYTHONINSPECT", "1")] {
+        for (name, value) in [
+            ("BASH_ENV", "/dev/stdin"),
+            ("X", "/proc/self/fd/0"),
+            ("PYTHONINSPECT", "1"),
+            ("X", "$(sh)"),
+            ("X", "a=exec=/bin/sh"),
+        ] {
             assert!(makes_input_code(name, value), "{name}={value}");
         }
         for value in ["/usr/bin", "-", "/dev/null", "/dev/pts/0", "notes/stdin.md"] {
@@ -475,9 +502,18 @@ mod tests {
         for line in command_lines(include_str!("../../../fixtures/programs/input-is-data.txt")) {
             check(line, InputUse::Data);
         }
-        for line in ["git status", "cat >/dev/null 2>&1", "grep \"x*\" a.txt | wc -l"] {
+        for line in ["git status", "cat >/dev/null 2>&1", "grep x a.txt | wc -l"] {
             assert_eq!(input_use("sh", &["-c", line]), InputUse::Data, "{line}");
         }
-        assert_eq!(input_use("sh", &["-c", "cd sub && npm test"]), InputUse::Unusual);
+        for line in [
+            "cd sub && npm test",
+            "cd /dev; sh ./stdin.sh",
+            "export A=b; bash x.sh",
+            "grep \"x*\" a.txt",
+            "mytool -c s\\h",
+            "tee a.js; node a.js",
+        ] {
+            assert_eq!(input_use("sh", &["-c", line]), InputUse::Unusual, "{line}");
+        }
     }
 }

@@ -10,8 +10,8 @@
 
 use super::starters::{Started, starter_of};
 use super::{
-    INTERPRETERS, Kind, input, is_file_tool, is_plain, is_relative, is_relative_file, kind_of, name_of, names_a_host,
-    names_folder, tool,
+    INTERPRETERS, Kind, input, is_plain, is_relative, is_relative_file, kind_of, name_of, names_a_host, names_folder,
+    tool,
 };
 
 /// Options of interpreters that control output or the number of jobs.
@@ -275,14 +275,19 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
         })
 }
 
+/// Programs that change, move or delete the files that their arguments name.
+const CHANGE_FILES: &[&str] =
+    &["chgrp", "chmod", "chown", "cp", "dd", "ln", "mv", "rm", "rmdir", "shred", "tee", "truncate", "unlink"];
+
 /// Returns whether one of the arguments that a grant names may be a file relative to the working folder that the program executes
 /// or reads as configuration. Such a grant is valid in one folder only.
 pub fn names_relative_file(command: &str, args: &[&str]) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     let is_spelled = |arg: &&str| arg.starts_with("./") || arg.starts_with("../");
     match kind_of(command) {
-        // For an unknown program, only arguments that are written as a path count.
-        Kind::Plain => !is_file_tool(command) && args.iter().any(is_spelled),
+        Kind::Plain if CHANGE_FILES.contains(&name.as_str()) => args.iter().any(|arg| is_relative(arg)),
+        // For other programs, only arguments that are written as a path count.
+        Kind::Plain => args.iter().any(is_spelled),
         Kind::Options => tool(&name).is_some_and(|tool| tool.names_relative_file(args)),
         Kind::Interpreter => match starter_of(command).map(|starter| starter.started(args)) {
             Some(Started::At(at)) => {

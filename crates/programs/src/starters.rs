@@ -335,9 +335,10 @@ impl Starter {
     }
 
     /// Returns whether the started program gets the same environment and working folder.
-    fn keeps_context(&self, before: &[&str]) -> bool {
+    pub(super) fn keeps_context(&self, before: &[&str]) -> bool {
         let is_harmless = |arg: &&str| {
-            arg.split_once('=').map_or(**arg == *"--", |(name, value)| {
+            let assigned = arg.split_once('=').filter(|(name, _)| !name.starts_with('-'));
+            assigned.map_or(**arg == *"--", |(name, value)| {
                 !variables::steers(name) || variables::is_harmless("git", name, value)
             })
         };
