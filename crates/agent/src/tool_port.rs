@@ -203,17 +203,16 @@ pub(crate) struct PermittedSystem {
 enum ShellAccess {
     /// As a program of the calling extension.
     Own(Arc<ExecConnector>, Permit),
-    /// In the model's shell with some files hidden.
+    /// In the model's shell with these restrictions.
     Model(Arc<dyn ToolSystem>, ProgramView),
 }
 
 impl PermittedSystem {
     /// Returns the system for a call of the model that extensions influenced.
     pub(crate) fn of_model(options: &AgentOptions, bound: &ModelCallAuthority) -> Self {
-        let view = if bound.is_own_program { bound.permit.places().program_view() } else { ProgramView::default() };
         Self {
             files: options.files.permitted(bound.permit.clone(), CancelToken::new()),
-            programs: ShellAccess::Model(Arc::clone(&options.system), view),
+            programs: ShellAccess::Model(Arc::clone(&options.system), bound.view.clone()),
             refusal: Mutex::default(),
         }
     }

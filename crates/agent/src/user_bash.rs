@@ -7,6 +7,7 @@ use crate::agent::Agent;
 use crate::extensions::Event;
 use crate::observer::{RunShell, ShellOutput};
 use futures_util::FutureExt as _;
+use pijs_hostcall::places::ProgramView;
 use pijs_llm::message::BashExecution;
 use pijs_protocol::guard;
 use pijs_tools::system::{Shell, ShellOutcome};
@@ -56,15 +57,17 @@ impl Agent {
         exclude: Option<bool>,
         cancel: CancellationToken,
     ) -> Result<BashResult, String> {
-        self.user_bash_as(None, command, exclude, cancel).await
+        self.user_bash_as(None, command, exclude, ProgramView::default(), cancel).await
     }
 
-    /// Runs a command for a front end that numbers its commands: events about the output contain `id`.
+    /// Runs a command for a front end that numbers its commands: events about the output contain `id`. `view` restricts a command
+    /// that an extension wrote.
     pub async fn user_bash_as(
         &self,
         id: Option<&Value>,
         command: &str,
         exclude: Option<bool>,
+        view: ProgramView,
         cancel: CancellationToken,
     ) -> Result<BashResult, String> {
         self.control.observe_act("bash", || json!({"id": id, "command": command, "exclude": exclude}));
@@ -91,7 +94,7 @@ impl Agent {
                     .map_err(|error| format!("a user_bash handler returned an invalid result: {error}"))?,
                 None => match answer.get("operations").and_then(|operations| operations.get("exec")) {
                     Some(exec) => self.elsewhere(id, command, exec, &answer, cancel).await?,
-                    None => self.here(id, command, cancel).await?,
+                    None => self.here(id, command, view, cancel).await?,
                 },
             };
             let run = BashExecution {
@@ -111,14 +114,20 @@ impl Agent {
         .await
     }
 
-    async fn here(&self, id: Option<&Value>, command: &str, cancel: CancellationToken) -> Result<BashResult, String> {
+    async fn here(
+        &self,
+        id: Option<&Value>,
+        command: &str,
+        view: ProgramView,
+        cancel: CancellationToken,
+    ) -> Result<BashResult, String> {
         let (sender, mut pieces) = mpsc::channel(16);
         let shell = Shell {
             command: command.to_owned(),
             cwd: self.options.cwd.clone(),
             variables: Default::default(),
             timeout: None,
-            view: Default::default(),
+            view,
             cancel,
             output: sender,
         };

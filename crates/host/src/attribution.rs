@@ -18,6 +18,8 @@
 use crate::host::Host;
 use crate::record;
 use pijs_durable::without_links;
+use pijs_hostcall::places::ProgramView;
+use pijs_hostcall::policy::Mode;
 use pijs_hostcall::subject::{PathForm, PathUse};
 use pijs_hostcall::{
     Access, Behind, Caller, Decision, Judgement, ModelCall, ParsedCall, Permit, Profile, Reason, Rule,
@@ -31,16 +33,17 @@ use std::sync::Arc;
 pub struct ModelCallAuthority {
     /// Permit under which the call runs; it checks every file that is accessed.
     pub permit: Permit,
-    /// Whether a command runs like a program of the extension, that is, without access to PiJS's own files.
-    pub is_own_program: bool,
+    /// Restrictions of a command, which runs like a program of the extension unless the user agreed to it.
+    pub view: ProgramView,
 }
 
 impl ModelCallAuthority {
     /// Adds the restrictions of another extension that influenced the call.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let is_own_program = self.is_own_program || other.is_own_program;
-        Self { permit: self.permit.and(other.permit), is_own_program }
+        let hides_secrets = self.view.hides_secrets || other.view.hides_secrets;
+        let view = if self.view.is_open() { other.view } else { self.view };
+        Self { permit: self.permit.and(other.permit), view: ProgramView { hides_secrets, ..view } }
     }
 }
 
@@ -64,7 +67,8 @@ impl Host {
             return Ok(None);
         }
         let Some((decision, permit)) = self.judged(&caller, tool, input, asks).await else {
-            return Ok(Some(ModelCallAuthority { permit: gate.permit(&caller, "tool"), is_own_program: true }));
+            let view = ProgramView { hides_secrets: true, ..gate.places().program_view() };
+            return Ok(Some(ModelCallAuthority { permit: gate.permit(&caller, "tool"), view }));
         };
         let (decision, permit) = match self.real_input(input) {
             Some(real) if decision.allowed && guard!(AttributionRealPath) => {
@@ -84,12 +88,19 @@ impl Host {
                 true if asks && gate.has_person() => ModelCall::Led,
                 true => ModelCall::LedUnasked,
             };
-            // A call that the user agreed to runs with the model's rights.
-            let is_own_program = !is_led && decision.allowed && {
+            let may_by_itself = || {
                 let by_itself = self.judgement(&by_itself, tool, input);
                 matches!(by_itself, Some(Judgement::Settled(decision)) if decision.allowed)
             };
-            let bound = ModelCallAuthority { permit: permit.of_model(call), is_own_program };
+            // A call of the model that the user agreed to runs with the model's rights.
+            let is_agreed_to = is_led && decision.allowed && !may_by_itself();
+            // After a message of an extension, the model goes on with the user's work, which may need keys.
+            let hides_secrets = !is_led || gate.policy().mode == Mode::Strict;
+            let view = match is_agreed_to {
+                true => ProgramView::default(),
+                false => ProgramView { hides_secrets, ..gate.places().program_view() },
+            };
+            let bound = ModelCallAuthority { permit: permit.of_model(call), view };
             return Ok(guard!(AttributionBoundPaths).then_some(bound));
         }
         Err(self.not_run(extension, tool, how, &decision))
@@ -158,11 +169,13 @@ impl Host {
         self.0.services.dispatcher.gate().holds_unasked(&self.caller_of(extension).profile, "provider")
     }
 
-    /// Decides whether a shell command runs that this extension put into the editor and the user submitted.
-    pub async fn lets_run(&self, extension: &ExtensionId, command: &str) -> bool {
+    /// Decides whether a shell command runs that this extension put into the editor and the user submitted. Returns its
+    /// restrictions.
+    pub async fn lets_run(&self, extension: &ExtensionId, command: &str) -> Option<ProgramView> {
         let caller = self.caller_of(extension);
         let input = json!({"command": command});
-        self.judged(&caller, "bash", &input, true).await.is_some_and(|(decision, _)| decision.allowed)
+        let (decision, permit) = self.judged(&caller, "bash", &input, true).await?;
+        decision.allowed.then(|| ProgramView { hides_secrets: true, ..permit.places().program_view() })
     }
 
     /// Decides whether one of pi's own commands runs that this extension wrote and the user submitted. Such a command accesses

@@ -90,7 +90,7 @@ pub struct Shell {
     pub variables: BTreeMap<String, String>,
     /// Time after which the command is killed.
     pub timeout: Option<Duration>,
-    /// Files that are hidden from the command; none if no extension influenced the command.
+    /// Restrictions of the command; none if no extension influenced it.
     pub view: ProgramView,
     /// Kills the command.
     pub cancel: CancellationToken,

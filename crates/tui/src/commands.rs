@@ -10,6 +10,7 @@ use super::task::UiTask;
 use super::transcript::Style;
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
+use pijs_hostcall::places::ProgramView;
 use pijs_llm::message::{Content, Message, StopReason};
 use pijs_llm::provider::one_line;
 use pijs_protocol::{ExtensionId, guard};
@@ -252,13 +253,15 @@ impl UserCommands {
     async fn say(&self, text: &str, later: bool, by: Option<ExtensionId>) {
         let trimmed = text.trim();
         if let Some(command) = trimmed.strip_prefix('!') {
+            let mut view = ProgramView::default();
             if let Some(by) = by {
                 let plain = command.strip_prefix('!').unwrap_or(command).trim();
-                if !self.session.host.lets_run(&by, plain).await {
-                    return self.inform(&format!("not run: {by} wrote this command"));
+                match self.session.host.lets_run(&by, plain).await {
+                    Some(restricted) => view = restricted,
+                    None => return self.inform(&format!("not run: {by} wrote this command")),
                 }
             }
-            return self.bash(command).await;
+            return self.bash(command, view).await;
         }
         if let Some(line) = trimmed.strip_prefix('/') {
             let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -484,7 +487,7 @@ impl UserCommands {
     }
 
     /// Runs `!command`, or `!!command`, whose output is hidden from the model.
-    async fn bash(&self, command: &str) {
+    async fn bash(&self, command: &str, restricted: ProgramView) {
         let (command, is_excluded) = match command.strip_prefix('!') {
             Some(command) => (command.trim(), true),
             None => (command.trim(), false),
@@ -499,7 +502,8 @@ impl UserCommands {
             view.run.begin_shell();
             events::begin_bash(view, number, command);
         });
-        let result = self.session.agent.user_bash_as(Some(&number.into()), command, Some(is_excluded), cancel).await;
+        let (agent, id) = (&self.session.agent, number.into());
+        let result = agent.user_bash_as(Some(&id), command, Some(is_excluded), restricted, cancel).await;
         self.shells.borrow_mut().remove(&number);
         self.screen.change(|view| {
             view.run.end_shell();

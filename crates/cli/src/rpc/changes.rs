@@ -107,7 +107,7 @@ impl Commands {
         let exclude = record["excludeFromContext"].as_bool();
         let cancel = CancellationToken::new();
         self.shells.borrow_mut().push(cancel.clone());
-        let result = self.session.agent.user_bash_as(id, command, exclude, cancel.clone()).await;
+        let result = self.session.agent.user_bash_as(id, command, exclude, Default::default(), cancel.clone()).await;
         // Marks the command as ended, so that it is not stopped again.
         cancel.cancel();
         self.shells.borrow_mut().retain(|shell| !shell.is_cancelled());

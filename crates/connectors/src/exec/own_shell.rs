@@ -1,13 +1,14 @@
 //! Runs pi's own shell: the model's `bash` tool and the commands that the user types after `!`.
 //!
 //! No extension is the caller, so no grant applies: a command has the user's whole environment and privileges, and may write
-//! wherever the user may. For a command that an extension influenced the caller passes a file view, and variables that hold
-//! secrets are left out. As for programs of extensions, a supervisor between host and shell stops all processes that the shell started, at a timeout, at an abort, and
+//! wherever the user may. The caller passes a view for a command that an extension influenced. As for programs of extensions,
+//! a supervisor between host and shell stops all processes that the shell started, at a timeout, at an abort, and
 //! when the host exits. Processes that a command leaves behind when it exits by itself live as long as the host.
 
 use super::ExecOptions;
 use super::child::{ProgramExit, StartOptions, TreeHandle, start};
 use super::program;
+use super::view::terminals;
 use crate::blocking::run_blocking;
 use pijs_hostcall::places::ProgramView;
 use pijs_protocol::guard;
@@ -69,8 +70,8 @@ impl OwnShell {
         Self(Arc::new(ShellState { options: ExecOptions { grace: GRACE, ..options }, orphaned: Mutex::default() }))
     }
 
-    /// Starts `bash -c COMMAND` with `extra_env` added to its environment; an empty value removes a variable. `view` lists files
-    /// that the command cannot access.
+    /// Starts `bash -c COMMAND` with `extra_env` added to its environment; an empty value removes a variable. `view` restricts
+    /// the command.
     ///
     /// # Errors
     ///
@@ -80,14 +81,17 @@ impl OwnShell {
         command: &str,
         cwd: &Path,
         extra_env: &BTreeMap<String, String>,
-        view: ProgramView,
+        mut view: ProgramView,
     ) -> io::Result<StartedCommand> {
         let options = &self.0.options;
         let search = options.env.get("PATH").map(String::as_str);
         let program = program::find_for_user("bash", Some(FIRST)).or_else(|| program::find_for_user("bash", search));
         let program = program.ok_or(io::ErrorKind::NotFound)?;
         let mut env = options.env.clone();
-        if !view.is_open() && guard!(ExecEnv) {
+        if !view.is_open() && guard!(ExecTerminals) {
+            view.closed.extend(terminals());
+        }
+        if view.hides_secrets && guard!(ExecEnv) {
             env.retain(|name, _| !is_secret_key(name));
         }
         for (name, value) in extra_env {

@@ -34,8 +34,7 @@ pub(super) fn of(permit: &Permit, line: &ProgramLine<'_>, options: &ExecOptions)
     let file = line.file.as_ref().map_or(command.into(), |program| program.file.to_string_lossy());
     let mut view = places.program_view();
     if guard!(ExecTerminals) {
-        let devices = std::fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.path());
-        view.closed.extend(devices.filter(|path| is_terminal(path)));
+        view.closed.extend(terminals());
     }
     let is_every_use = permit.covers_every_use(line.command, line.words);
     let names = [command, &file];
@@ -340,6 +339,12 @@ fn is_closed(permit: &Permit, path: &Path) -> bool {
     }
     let is_system = ["/dev", "/proc", "/sys"].iter().any(|folder| path.starts_with(folder));
     !is_system && permit.places().protection(path, permit.package_root()) == Protection::All
+}
+
+/// Returns the terminals and input devices of this machine.
+pub(super) fn terminals() -> impl Iterator<Item = PathBuf> {
+    let devices = std::fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.path());
+    devices.filter(|path| is_terminal(path))
 }
 
 /// Returns whether a path is a terminal or an input device, or below one: a program that opens it draws questions of its own, and

@@ -9,13 +9,15 @@ use super::{OwnState, Places, Protection};
 use pijs_protocol::guard;
 use std::path::{Path, PathBuf};
 
-/// The paths that a program cannot access; all absolute, each with everything below.
+/// The paths that a program cannot access (all absolute, each with everything below), and its environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramView {
     /// Paths that can neither be read nor written.
     pub closed: Vec<PathBuf>,
     /// Paths that can be read, but not written.
     pub unwritten: Vec<PathBuf>,
+    /// Whether pi's own shell leaves out variables that hold secrets by their names.
+    pub hides_secrets: bool,
 }
 
 impl ProgramView {
@@ -101,7 +103,7 @@ impl Places {
     /// Returns whether a folder is or contains state of PiJS, so that no program may run in it.
     pub fn holds_own_files(&self, folder: &Path) -> bool {
         let is_worked_in = [&self.project, &self.home, &self.temp].into_iter().any(|used| used.starts_with(folder));
-        let ProgramView { closed, unwritten } = self.program_view();
+        let ProgramView { closed, unwritten, .. } = self.program_view();
         !is_worked_in && guard!(ExecCwdOwn) && closed.iter().chain(&unwritten).any(|kept| kept.starts_with(folder))
     }
 }

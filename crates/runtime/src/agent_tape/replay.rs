@@ -253,7 +253,9 @@ async fn perform(agent: &Agent, stage: &Arc<Stage>, act: StagedAct) {
         "bash" => {
             let id = Some(member("id")).filter(|id| !id.is_null());
             let (command, exclude) = (read::<String>(member("command")), member("exclude").as_bool());
-            drop(agent.user_bash_as(id.as_ref(), &command, exclude, CancellationToken::new()).await);
+            drop(
+                agent.user_bash_as(id.as_ref(), &command, exclude, Default::default(), CancellationToken::new()).await,
+            );
         }
         "navigate_tree" => {
             let options = read::<NavigateOptions>(member("options"));
