@@ -85,10 +85,15 @@ impl PermissionPrompt {
         let notes: Vec<String> = notes.chain(heading).chain(all).collect();
         let inside: Vec<String> = wrap(subject, inner).into_iter().chain(notes).collect();
         let window = self.window(inside.len(), rows.saturating_sub(7).max(2));
-        let who = self.question.who();
         // The extension chooses its name, which must not displace what it wants to do.
-        let who = end_of(&who, columns.saturating_sub(4) * 2);
-        let question = format!("pi asks: {who} wants to {what}");
+        let (who, room) = (self.question.who(), columns.saturating_sub(4));
+        let whole = wrap(&format!("pi asks: {who} wants to {what}"), room);
+        let heading = match whole.len() {
+            ..=3 => whole,
+            _ => {
+                [wrap(&format!("pi asks: {who}"), room)[..2].to_vec(), wrap(&format!("wants to {what}"), room)].concat()
+            }
+        };
         let offered = choices(&self.question, self.shown.get());
         let labels: Vec<String> = offered.iter().map(AnswerChoice::label).collect();
         let mut answers = Vec::new();
@@ -105,9 +110,7 @@ impl PermissionPrompt {
             let text = clamp(&pijs_terminal::plain(text), columns.saturating_sub(4));
             format!("\u{1b}[7m{}\u{1b}[0m", pijs_terminal::layout::fit(&format!("▌ {text}"), columns))
         };
-        let mut lines: Vec<String> =
-            wrap(&question, columns.saturating_sub(4)).iter().map(|line| framed(line)).collect();
-        lines.truncate(3);
+        let mut lines: Vec<String> = heading.iter().take(3).map(|line| framed(line)).collect();
         lines.extend(inside[window].iter().map(|line| framed(&format!("  {line}"))));
         lines.extend(answers.iter().map(|line| framed(line)));
         lines
@@ -128,12 +131,6 @@ impl PermissionPrompt {
     }
 }
 
-/// Returns the end of a text that is longer than `most` characters, after an ellipsis.
-fn end_of(text: &str, most: usize) -> String {
-    let left_out = text.chars().count().saturating_sub(most);
-    if left_out == 0 { text.to_owned() } else { format!("…{}", text.chars().skip(left_out + 1).collect::<String>()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,8 +147,9 @@ mod tests {
 
     #[test]
     fn a_subject_that_does_not_fit_is_allowed_after_its_last_line_was_shown() {
-        for (subject, pages) in [("short".to_owned(), 0), ("long ".repeat(400), 1), ("long ".repeat(900), 3)] {
-            let mut question = Question::about(ExtensionId::new("x/".repeat(300)), Evidence::default().expected_loss());
+        for (subject, pages) in [("short".to_owned(), 0), ("long ".repeat(400), 1), ("long ".repeat(900), 4)] {
+            let mut question =
+                Question::about(ExtensionId::new("長い/".repeat(120)), Evidence::default().expected_loss());
             (question.capability, question.subject) = ("exec".into(), format!("{subject}end"));
             question.what = "run programs".to_owned();
             let (mut asked, mut now) = (PermissionPrompt::new(question, oneshot::channel().0), Instant::now());

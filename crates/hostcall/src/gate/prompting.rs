@@ -662,14 +662,14 @@ impl Gate {
         if let Subject::Program { command, cwd, .. } = subject
             && let Some(file) = self.inner.services.programs.as_ref().and_then(|locate| locate(command, *cwd))
         {
-            warnings.insert(0, format!("the program is {}", shown(&file.to_string_lossy(), 200)));
+            warnings.insert(0, format!("the program is {}", shown(&file.to_string_lossy(), MAX_SUBJECT_CHARS)));
         }
         if let Subject::Program { cwd: Some(cwd), .. } = subject
             && let Ok(folder) = self.inner.places.node_path(cwd)
             && folder != self.inner.places.project
             && guard!(PromptWhole)
         {
-            warnings.push(format!("it runs in '{}'", shown(&folder.to_string_lossy(), 200)));
+            warnings.push(format!("it runs in '{}'", shown(&folder.to_string_lossy(), MAX_SUBJECT_CHARS)));
         }
         if let Subject::Program { command, args, .. } = subject {
             let name = shown(programs::name_of(command), 60);
