@@ -7,14 +7,15 @@ const input = (program: string, text: string, ...args: string[]) =>
 /** `diff` ends with 1 where it found something. */
 const different = (...args: string[]) => spawnSync("diff", args, { encoding: "utf8" }).stdout.length;
 /** Writes to git while it runs. */
-const written = (text: string) =>
+const written = (...texts: string[]) =>
   new Promise<number>((done, failed) => {
     const git = spawn("git", ["cat-file", "--batch"]);
     let length = 0;
     git.stdout.on("data", (data: Buffer) => (length += data.length));
     git.on("close", () => done(length));
     git.on("error", failed);
-    git.stdin.end(text);
+    for (const text of texts) git.stdin.write(text);
+    git.stdin.end();
   });
 const ways: Record<string, () => unknown> = {
   archived: () => run("tar", "cf", "all.tar", "."),
@@ -40,6 +41,7 @@ const ways: Record<string, () => unknown> = {
   removed: () => run("git", "blame", "HEAD~1", "--", "old/.env"),
   changes: () => run("git", "log", "-p", "--", "old/.env"),
   batch: () => written("HEAD~1:old/.env\n"),
+  halves: () => written("HEAD~1:old/.e", "nv\n"),
 };
 export default (pi: any) =>
   pi.on("session_start", async () => {

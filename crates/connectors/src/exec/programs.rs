@@ -17,6 +17,9 @@ use tokio::net::unix::pipe;
 /// Maximum number of running programs of one extension.
 const MAX_PROGRAMS: usize = 1024;
 
+/// Maximum length of a path in bytes (`PATH_MAX` of Linux).
+const LONGEST_PATH: usize = 4096;
+
 /// The programs of all extensions.
 #[derive(Default)]
 pub(super) struct Programs {
@@ -35,6 +38,8 @@ pub(super) struct Spawned {
     pub(super) stdin: Stdin,
     /// Whether the program was permitted with input.
     pub(super) takes_input: bool,
+    /// The last word of the input so far, which the next write may continue.
+    unfinished: Mutex<Vec<u8>>,
     pub(super) tree: TreeHandle,
     /// The output streams, until `wait` takes them.
     pub(super) output: Mutex<Option<PendingOutput>>,
@@ -78,7 +83,13 @@ impl Programs {
     pub(super) fn register(&self, extension: &ExtensionId, child: Child, takes_input: bool) -> u32 {
         let Child { pid, stdin, stdout, stderr, ended, tree } = child;
         let stdin = Stdin(tokio::sync::Mutex::new(stdin.map_or(Input::None, Input::Fresh)));
-        let spawned = Spawned { stdin, takes_input, tree, output: Mutex::new(Some((stdout, stderr, ended))) };
+        let spawned = Spawned {
+            stdin,
+            takes_input,
+            unfinished: Mutex::default(),
+            tree,
+            output: Mutex::new(Some((stdout, stderr, ended))),
+        };
         self.all().entry(extension.clone()).or_default().spawned.insert(pid, Arc::new(spawned));
         pid
     }
@@ -129,6 +140,15 @@ impl Programs {
 }
 
 impl Spawned {
+    /// Returns data of the next write behind the word that it continues.
+    pub(super) fn continued(&self, data: &[u8]) -> Vec<u8> {
+        let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = [&unfinished[..], data].concat();
+        let behind = all.iter().rposition(|byte| byte.is_ascii_whitespace() || *byte == 0).map_or(0, |at| at + 1);
+        *unfinished = all[behind.max(all.len().saturating_sub(LONGEST_PATH))..].to_vec();
+        all
+    }
+
     /// Performs `write`: writes all of `data`, or fails.
     pub(super) async fn write(&self, data: &[u8], cancel: &CancelToken) -> Result<Output, HostcallError> {
         if !self.takes_input && !data.is_empty() {
