@@ -16,9 +16,9 @@ use child::{Child, StartOptions, start};
 use pijs_hostcall::connector::{cancelled, deadline};
 use pijs_hostcall::places::Protection;
 use pijs_hostcall::scope::Command;
-use pijs_hostcall::subject::{Input, ProgramContext};
+use pijs_hostcall::subject::Input;
 use pijs_hostcall::{Access, BoxFuture, CancelToken, ChunkSink, Connector, Output, Permit, Reason, Request, Subject};
-use pijs_programs::input::{InputUse, input_use};
+use pijs_programs::input::InputUse;
 use pijs_protocol::call::{CallData, ExecCall, KillSignal, ProgramParams, StdinPipe};
 use pijs_protocol::{ExtensionId, HostcallError, TypedCall, guard};
 use program::ProgramLine;
@@ -118,7 +118,7 @@ impl Connector for ExecConnector {
                 ExecCall::Wait { pid, timeout } => inner.wait(&request, *pid, *timeout, sink).await,
                 ExecCall::Write { pid, data } => {
                     let (_, program) = inner.programs.find(&request, *pid)?;
-                    reads::note_input(&request.permit, data);
+                    reads::note_input(&request.permit, &program.continued(data));
                     program.write(data, &request.cancel).await
                 }
                 ExecCall::Alive { pid } => Ok(alive(*pid)),
@@ -173,8 +173,8 @@ pub struct ShellEnd {
 }
 
 impl ExecConnector {
-    /// Runs `bash -c` for a tool, after the gate has allowed exactly this command line. The command gets the same environment as
-    /// other programs of an extension. Dropping the future stops the process tree.
+    /// Runs `bash -c` for a tool, after the gate has allowed exactly this command line. The command is restricted like other
+    /// programs of an extension, and gets the same environment. Dropping the future stops the process tree.
     pub async fn shell(
         &self,
         permit: &Permit,
@@ -182,26 +182,17 @@ impl ExecConnector {
         cwd: &Path,
         timeout: Option<Duration>,
     ) -> io::Result<ShellEnd> {
-        let options = &self.inner.options;
-        let refused = |error: HostcallError| io::Error::new(io::ErrorKind::PermissionDenied, error.message);
-        let program = program::find("bash", cwd, options, permit).map_err(refused)?.ok_or(io::ErrorKind::NotFound)?;
-        let view = view::of(permit, &ProgramLine::of("bash", &["-c", command], &program), options);
-        let args = vec!["-c".to_owned(), command.to_owned()];
-        reads::note(permit, "bash", &args, &[], cwd);
-        let start = StartOptions {
-            program,
-            view,
-            bounds: None,
-            name: "bash".to_owned(),
-            args,
-            env: environment::visible(options),
-            folder: Arc::new(crate::system::open_folder(&std::fs::canonicalize(cwd)?)?),
-            held: None,
-            cwd: cwd.to_owned(),
-            has_stdin: false,
-            joins_streams: false,
-            is_own: false,
-        };
+        let (inner, its) = (Arc::clone(&self.inner), permit.clone());
+        let (line, cwd) = (("bash".to_owned(), vec!["-c".to_owned(), command.to_owned()]), cwd.to_owned());
+        let start = run_blocking(move || {
+            let cwd = std::fs::canonicalize(cwd)?;
+            let place = StartPlace::new(crate::system::open_folder(&cwd)?, cwd)?;
+            let env = environment::visible(&inner.options);
+            let start = restricted(&its, line, place, env, &inner.options, (false, &[]));
+            let start = start.map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, error.message))?;
+            start.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+        });
+        let start = start.await??;
         let child = self.inner.start(start).await?;
         let limits = self.inner.limits(None, timeout, None);
         let ProgramOutcome { exit, killed, stdout, stderr, tree, .. } =
@@ -240,57 +231,80 @@ impl ResolvedCall {
             Err(error) => return Ok(Self { command, start: Err(error) }),
         };
         check_folder(request, &cwd)?;
-        // The program finds everything as it is checked from here on.
-        let held = match HeldFolder::new(&folder, &cwd) {
-            Ok(held) => held,
+        let place = match StartPlace::new(folder, cwd) {
+            Ok(place) => place,
             Err(error) => return Ok(Self { command, start: Err(error) }),
         };
-        let folder = Arc::new(folder);
-        let mut env = environment(request, params, options)?;
-        let start = match program::find(&command, &cwd, options, &request.permit)? {
-            None => Err(io::ErrorKind::NotFound.into()),
-            Some(program) => {
-                let name = command.clone();
-                let words: Vec<&str> = args.iter().map(String::as_str).collect();
-                let line = ProgramLine::find((&command, &words), &program, &cwd, options, &request.permit);
-                let is_agent = view::is_agent(&line, options);
-                program::check_name(&line, &request.permit, is_agent, has_stdin || !input.is_empty())?;
-                let starter = (line.started.command != command).then_some(&program);
-                for program in line.file.iter().chain(starter) {
-                    shims::check(program, &request.permit, (&command, &words), &cwd, &options.env)?;
-                }
-                environment::leave_out_written(request, &command, &args, &mut env);
-                environment::leave_out_folder(&line, &mut env);
-                environment::name_starter(request, is_agent, &args, &mut env);
-                let call = git::Call { line: &line, request, cwd: &cwd, folder: &folder, options };
-                let bounds = git::restrict(&call, &mut env)?;
-                if let Some(files) = view::check_arguments(&request.permit, &line, &cwd, is_agent)? {
-                    environment::name_files(&files, &mut env);
-                }
-                reads::note(&request.permit, &command, &args, input, &cwd);
-                let mut view = view::of(&request.permit, &line, options);
-                let bounds = bounds.map(|(bounds, keys)| {
-                    git::close_keys(request.permit.places(), keys, &mut view);
-                    bounds
-                });
-                Ok(StartOptions {
-                    program,
-                    view,
-                    bounds,
-                    name,
-                    args,
-                    env,
-                    folder,
-                    held: Some(held),
-                    cwd,
-                    has_stdin,
-                    joins_streams: false,
-                    is_own: false,
-                })
-            }
-        };
-        Ok(Self { command, start })
+        let has_input = has_stdin || !input.is_empty();
+        let env = environment(request, params, options, has_input)?;
+        let line = (command.clone(), args);
+        let start = restricted(&request.permit, line, place, env, options, (has_stdin, input))?;
+        Ok(Self { command, start: start.ok_or_else(|| io::ErrorKind::NotFound.into()) })
     }
+}
+
+/// A working folder.
+struct StartPlace {
+    cwd: PathBuf,
+    folder: Arc<File>,
+    /// Keeps the folder in place: the program finds everything as it is checked from here on.
+    held: HeldFolder,
+}
+
+impl StartPlace {
+    fn new(folder: File, cwd: PathBuf) -> io::Result<Self> {
+        let held = HeldFolder::new(&folder, &cwd)?;
+        Ok(Self { cwd, folder: Arc::new(folder), held })
+    }
+}
+
+/// Restricts a program to what was decided about its line. `has_stdin` and `input` are its standard input. Returns `None` if there is no
+/// such program.
+fn restricted(
+    permit: &Permit,
+    (command, args): (String, Vec<String>),
+    StartPlace { cwd, folder, held }: StartPlace,
+    mut env: BTreeMap<String, String>,
+    options: &ExecOptions,
+    (has_stdin, input): (bool, &[u8]),
+) -> Result<Option<StartOptions>, HostcallError> {
+    let Some(program) = program::find(&command, &cwd, options, permit)? else { return Ok(None) };
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let line = ProgramLine::find((&command, &words), &program, &cwd, options, permit);
+    let is_agent = view::is_agent(&line, options);
+    program::check_name(&line, permit, is_agent, has_stdin || !input.is_empty())?;
+    let starter = (line.started.command != command).then_some(&program);
+    for program in line.file.iter().chain(starter) {
+        shims::check(program, permit, (&command, &words), &cwd, &options.env)?;
+    }
+    environment::leave_out_written(permit, &command, &words, &mut env);
+    environment::leave_out_folder(&line, &mut env);
+    environment::name_starter(permit, is_agent, &args, &mut env);
+    let call = git::Call { line: &line, permit, cwd: &cwd, folder: &folder, options };
+    let bounds = git::restrict(&call, &mut env)?;
+    if let Some(files) = view::check_arguments(permit, &line, &cwd, is_agent)? {
+        environment::name_files(&files, &mut env);
+    }
+    reads::note(permit, &command, &args, input, &cwd);
+    let mut view = view::of(permit, &line, options);
+    let bounds = bounds.map(|(bounds, keys)| {
+        git::close_keys(permit.places(), keys, &mut view);
+        bounds
+    });
+    Ok(Some(StartOptions {
+        program,
+        view,
+        bounds,
+        name: command,
+        args,
+        env,
+        folder,
+        held: Some(held),
+        cwd,
+        has_stdin,
+        joins_streams: false,
+        is_own: false,
+    }))
 }
 
 /// Returns the environment of the program. The gate decided about the folder by its name, so variables are looked up by that
@@ -299,6 +313,7 @@ fn environment(
     request: &Request,
     params: &ProgramParams,
     options: &ExecOptions,
+    has_input: bool,
 ) -> Result<BTreeMap<String, String>, HostcallError> {
     let required = request.required()?;
     let (Some(_), Subject::Program { command, args, cwd, given }) = (&params.env, &required.subject) else {
@@ -306,7 +321,7 @@ fn environment(
     };
     let places = request.permit.places();
     let folder = cwd.map_or_else(|| Ok(places.project.clone()), |cwd| places.node_path(cwd))?;
-    environment::of(request, options, &Command { program: command, args, folder: &folder, given })
+    environment::of(request, options, &Command { program: command, args, folder: &folder, given }, has_input)
 }
 
 /// Refuses a working folder that is reached through a link, if the program may not run in the link's target: the gate decided
@@ -326,17 +341,18 @@ fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
     }
 }
 
-/// Returns whether the extension may write to the input of a program that it starts: it is data, it was decided about, or a grant
-/// covers any.
-fn takes_input(request: &Request) -> Result<bool, HostcallError> {
+/// Returns whether the extension may write to the input of a program that it starts. That of a program which usually gets none
+/// was not decided about, so a grant has to cover any.
+fn takes_input(request: &Request, options: &ExecOptions) -> Result<bool, HostcallError> {
     let required = request.required()?;
-    let Subject::Program { command, args, given, .. } = &required.subject else { return Ok(true) };
-    if given.input != Input::Data || input_use(command, args) == InputUse::Data {
+    let Subject::Program { command, args, mut given, .. } = required.subject else { return Ok(true) };
+    given.variables.retain(|variable| options.env.get(variable.name).is_none_or(|own| own != variable.value));
+    if given.input_use(command, &args) != InputUse::Unusual {
         return Ok(true);
     }
-    let given = ProgramContext { input: Input::program(&[]), ..given.clone() };
+    given.input = Input::UNKNOWN;
     let folder = &request.permit.places().project;
-    Ok(request.permit.runs_in(&Command { program: command, args, folder, given: &given }))
+    Ok(request.permit.runs_in(&Command { program: command, args: &args, folder, given: &given }))
 }
 
 /// Opens the working folder without following links, by the name that the gate decided about. The inner error means that the
@@ -447,7 +463,7 @@ impl ExecState {
         self.programs.check_quota(request.caller.extension())?;
         let ResolvedCall { command, start: what } =
             ResolvedCall::find(request, program, &self.options, *has_stdin, &[])?;
-        let takes_input = takes_input(request)?;
+        let takes_input = takes_input(request, &self.options)?;
         match what.and_then(|what| start(what, &self.options)) {
             Ok(child) => {
                 let pid = self.programs.register(request.caller.extension(), child, takes_input);

@@ -8,7 +8,7 @@ use crate::scope::is_near;
 use crate::subject::{Access, Input, PathForm, PathUse, ProgramContext, Required, Subject};
 use crate::variables::Variable;
 use crate::vocabulary::{MCP_OPS, RUMMY_DB_OPS, SESSION_OPS, UI_OPS};
-use pijs_programs::input::{InputUse, input_use, makes_input_code};
+use pijs_programs::input::InputUse;
 use pijs_protocol::call::reader::kind;
 use pijs_protocol::call::{
     EnvCall, ExecCall, FileTarget, FsCall, HttpCall, NetCall, OpenFlags, ProgramParams, SocketTarget, SqliteCall,
@@ -44,6 +44,18 @@ impl ParsedCall {
         let method = method.into();
         let call = TypedCall::read(&method, &mut params, &mut bytes)?;
         Ok(Self { method, call, params, bytes })
+    }
+
+    /// Returns the input that a program may execute.
+    pub(crate) fn input(&self, used: InputUse) -> Input {
+        match (&self.call, used) {
+            (TypedCall::Exec(ExecCall::Run { input: Some(input), .. }), InputUse::Unusual | InputUse::Code) => {
+                Input::program(input)
+            }
+            // The connector gives no input to a program that usually gets none.
+            (TypedCall::Exec(ExecCall::Spawn { stdin: StdinPipe(true), .. }), InputUse::Code) => Input::Later,
+            _ => Input::Data,
+        }
     }
 
     /// Derives the capability and the subject of the call.
@@ -307,15 +319,8 @@ fn sqlite(call: &SqliteCall) -> Required<'_> {
 }
 
 fn exec(call: &ExecCall) -> Required<'_> {
-    let (program, input) = match call {
-        ExecCall::Run { program, input: Some(input), .. } if use_of(program) != InputUse::Data => {
-            (program, Input::program(input))
-        }
-        // The connector gives no input to a program that usually gets none.
-        ExecCall::Spawn { program, stdin: StdinPipe(true) } if use_of(program) == InputUse::Code => {
-            (program, Input::Later)
-        }
-        ExecCall::Run { program, .. } | ExecCall::Spawn { program, .. } => (program, Input::Data),
+    let program = match call {
+        ExecCall::Run { program, .. } | ExecCall::Spawn { program, .. } => program,
         ExecCall::Alive { .. }
         | ExecCall::End { .. }
         | ExecCall::Kill { .. }
@@ -325,15 +330,9 @@ fn exec(call: &ExecCall) -> Required<'_> {
     let ProgramParams { command, args, cwd, env, inherits } = program;
     let variables = env.iter().flatten().map(|(name, value)| Variable::new(command, name, value)).collect();
     let args = args.iter().map(String::as_str).collect();
-    let given = ProgramContext { variables, is_inherited: *inherits, input };
+    // The gate adds the input, because the host's own variables are not known here.
+    let given = ProgramContext { variables, is_inherited: *inherits, input: Input::Data };
     Required::new("exec", Subject::Program { command, args, cwd: cwd.as_deref(), given })
-}
-
-/// Returns what a program does with its standard input.
-fn use_of(program: &ProgramParams) -> InputUse {
-    let args: Vec<&str> = program.args.iter().map(String::as_str).collect();
-    let names_it = program.env.iter().flatten().any(|(name, value)| makes_input_code(name, value));
-    if names_it { InputUse::Code } else { input_use(&program.command, &args) }
 }
 
 /// Derives the capability for text that an extension's editor submits for the user; the text may be anything that a user can

@@ -32,7 +32,7 @@ use crate::risk::{Evidence, Signal};
 use crate::scope::{CompiledScope, ScopeError};
 use crate::spilled::SpilledResults;
 use crate::subject::{Access, Required, Subject};
-use crate::variables::{HostVariables, VariableEffect};
+use crate::variables::{HostVariables, Variable, VariableEffect};
 use crate::vocabulary::is_free_variable;
 use pijs_protocol::manifest::CapabilityRequest;
 use pijs_protocol::{Capability, ExtensionId, HostcallError, Method, guard};
@@ -493,15 +493,13 @@ impl Gate {
         Arc::new(both)
     }
 
-    /// Derives the requirement of a call, and marks those variables of the program that are the host's own.
+    /// Derives the requirement of a call, with the variables of the program that are the host's own, and its input.
     pub(crate) fn derive<'a>(&self, call: &'a ParsedCall) -> Result<Required<'a>, HostcallError> {
         let mut required = call.required()?;
-        if let Subject::Program { given, .. } = &mut required.subject {
-            for variable in &mut given.variables {
-                if self.inner.host.has(variable.name, variable.value) {
-                    variable.effect = VariableEffect::Harmless;
-                }
-            }
+        if let Subject::Program { command, args, given, .. } = &mut required.subject {
+            let is_own = |variable: &&mut Variable<'_>| self.inner.host.has(variable.name, variable.value);
+            given.variables.iter_mut().filter(is_own).for_each(|own| own.effect = VariableEffect::Harmless);
+            given.input = call.input(given.input_use(command, args));
         }
         Ok(required)
     }

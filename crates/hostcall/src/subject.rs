@@ -1,6 +1,7 @@
 //! The capability that a call needs, and its subject.
 
 use crate::variables::{Variable, VariableEffect, digest_of};
+use pijs_programs::input::{InputUse, input_use, makes_input_code};
 use pijs_protocol::Capability;
 use serde_json::Value;
 use std::fmt;
@@ -100,6 +101,19 @@ impl ProgramContext<'_> {
         self.variables.iter().filter(is_asked)
     }
 
+    /// Returns what a program with these variables does with its input. Variables that steer it may make it execute the input.
+    pub fn input_use(&self, command: &str, args: &[&str]) -> InputUse {
+        let decides = |variable: &Variable<'_>| match variable.effect {
+            VariableEffect::Harmless => false,
+            // Folders that an extension adds are removed.
+            _ if variable.name == "PATH" => false,
+            VariableEffect::Open => makes_input_code(variable.name, variable.value),
+            VariableEffect::Steering => true,
+        };
+        let least = if self.variables.iter().any(decides) { InputUse::Unusual } else { InputUse::Data };
+        least.max(input_use(command, args))
+    }
+
     /// Returns whether the program can start without a variable that no grant permits; an empty variable counts as unset.
     pub fn can_be_left_out(&self, variable: &Variable<'_>) -> bool {
         self.is_inherited || variable.value.is_empty()
@@ -128,6 +142,9 @@ pub enum Input {
 impl Input {
     /// Number of displayed characters of an input.
     const SHOWN: usize = 300;
+
+    /// Any code, which no answer about an input covers.
+    pub const UNKNOWN: Self = Self::Program { start: String::new(), bytes: 0, digest: String::new() };
 
     /// Describes an input that a program executes.
     pub fn program(bytes: &[u8]) -> Self {
@@ -203,8 +220,7 @@ impl fmt::Display for Subject<'_> {
                 f.write_str(before)?;
                 for (at, word) in std::iter::once(command).chain(args).enumerate() {
                     let space = if at == 0 { "" } else { " " };
-                    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-                    if !word.is_empty() && word.chars().all(is_plain) {
+                    if pijs_programs::is_plain_word(word) {
                         write!(f, "{space}{word}")?;
                     } else {
                         write!(f, "{space}{word:?}")?;

@@ -4,6 +4,7 @@
 //! part of the prompt, unless it is known to be harmless or is the host's own. Some variables make the loader, a shell or nearly
 //! any program run other code; a grant of all arguments does not cover them.
 
+use pijs_programs::is_plain_word;
 use pijs_programs::variables::{is_harmless, steers};
 use pijs_protocol::guard;
 use pijs_redact::is_secret_key;
@@ -56,14 +57,14 @@ impl<'a> Variable<'a> {
     /// Returns the value for display: truncated if it is long, hidden if it is a secret.
     pub fn shown_value(&self) -> String {
         if is_secret_key(self.name) && !self.names_place() {
-            return format!("[secret, {}]", digest(self.value));
+            return format!("[secret, {}]", digest_of(self.value.as_bytes()));
         }
         let length = self.value.chars().count();
         if length <= MAX_SHOWN_CHARS {
             return format!("{:?}", self.value);
         }
         let start: String = self.value.chars().take(MAX_SHOWN_CHARS).collect();
-        format!("{start:?}... ({} more characters, {})", length - MAX_SHOWN_CHARS, digest(self.value))
+        format!("{start:?}... ({} more characters, {})", length - MAX_SHOWN_CHARS, digest_of(self.value.as_bytes()))
     }
 
     /// Returns whether nothing of [`Variable::shown_value`] is cut or hidden that a shell or `make` would run.
@@ -81,13 +82,12 @@ impl<'a> Variable<'a> {
 
     /// Returns the value for a grant: the text of a short word, otherwise its digest.
     pub(crate) fn kept_value(&self) -> String {
-        let is_word = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+".contains(c);
-        let is_plain = !self.value.is_empty()
+        let is_plain = is_plain_word(self.value)
             && self.value.len() <= MAX_GRANT_BYTES
-            && self.value.chars().all(is_word)
+            && !self.value.contains('=')
             && !self.value.starts_with(DIGEST_PREFIX)
             && !is_secret_key(self.name);
-        if is_plain { self.value.to_owned() } else { digest(self.value) }
+        if is_plain { self.value.to_owned() } else { digest_of(self.value.as_bytes()) }
     }
 }
 
@@ -95,10 +95,6 @@ impl<'a> Variable<'a> {
 pub(crate) fn digest_of(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{DIGEST_PREFIX}{hex}")
-}
-
-fn digest(text: &str) -> String {
-    digest_of(text.as_bytes())
 }
 
 /// A variable pattern before a program in a grant: `RM=echo`, `NODE_ENV=*`, `PI_*=*`.
@@ -165,7 +161,7 @@ impl VariablePattern {
 
 fn is_value(pattern: &str, value: &str) -> bool {
     // A digest is never a value itself: an extension could pass the digest that a grant shows.
-    (pattern == value && !pattern.starts_with(DIGEST_PREFIX)) || pattern == digest(value)
+    (pattern == value && !pattern.starts_with(DIGEST_PREFIX)) || pattern == digest_of(value.as_bytes())
 }
 
 /// Splits a command pattern into its leading assignments and its words.

@@ -35,6 +35,11 @@ export default (pi: any) =>
     await attempt("spread", () => run("env", [], {}));
     process.env.STAGE = "prod";
     await attempt("without companion", () => execFileSync("printenv", ["STAGE"], { encoding: "utf8" }));
+    process.env.ONE = "1";
+    const print = () => spawnSync("printenv", ["ONE", "TWO"], { encoding: "utf8" }).stdout;
+    await attempt("alone", print);
+    process.env.TWO = "1";
+    await attempt("combined", print);
     process.env.RM = RM;
     await attempt("own", () => execFileSync("env", { encoding: "utf8" }));
     delete process.env.RM;

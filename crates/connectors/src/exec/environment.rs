@@ -5,9 +5,11 @@ use super::ExecOptions;
 use super::program::ProgramLine;
 use pijs_durable::CheckedFiles;
 use pijs_hostcall::scope::Command;
-use pijs_hostcall::variables::Variable;
+use pijs_hostcall::subject::Input;
+use pijs_hostcall::variables::{Variable, VariableEffect};
 use pijs_hostcall::vocabulary::PLAIN_ENV;
-use pijs_hostcall::{Reason, Request};
+use pijs_hostcall::{Permit, Reason, Request};
+use pijs_programs::input::InputUse;
 use pijs_programs::{name_of, runs_library_tool};
 use pijs_protocol::{HostcallError, guard};
 use std::collections::BTreeMap;
@@ -22,16 +24,18 @@ pub(super) fn visible(options: &ExecOptions) -> BTreeMap<String, String> {
 }
 
 /// Returns the environment that the caller passed in place of the allow list. The gate has allowed the environment as a whole.
-/// Each variable is checked once more, and dropped if it is not permitted and the program can start without it.
+/// Each variable is checked once more, and dropped if it is not permitted and the program can start without it. `has_input`: whether
+/// the program gets input.
 pub(super) fn of(
     request: &Request,
     options: &ExecOptions,
     command: &Command<'_>,
+    has_input: bool,
 ) -> Result<BTreeMap<String, String>, HostcallError> {
     let mut env = BTreeMap::new();
     for Variable { name, value, effect } in command.given.variables.iter().copied() {
         let variable = Variable { name, value, effect };
-        let is_own = options.env.get(name).map(String::as_str) == Some(value);
+        let is_own = is_own(options, &variable);
         let permitted = request.permit.variable(command, &variable);
         if name == "PATH" && !is_own && guard!(ExecEnv) && request.permit.keeps_search_path(value) {
             // The host's own value is inserted below.
@@ -43,6 +47,21 @@ pub(super) fn of(
             return Err(Reason::Scope.refusal("exec", "exec", &format!("environment variable {name}")));
         }
     }
+    // Each variable is permitted, but maybe by grants that differ, or that do not cover the input. One has to permit all.
+    let mut kept = command.given.clone();
+    kept.is_inherited = false;
+    kept.variables.retain(|variable| env.contains_key(variable.name) && !is_own(options, variable));
+    if has_input && kept.input_use(command.program, command.args) != InputUse::Data {
+        kept.input = Input::UNKNOWN;
+    }
+    if command.given.is_inherited
+        && !request.permit.runs_in(&Command { given: &kept, ..*command })
+        && guard!(ExecVariables)
+    {
+        kept.variables.iter().filter(|variable| variable.effect != VariableEffect::Harmless).for_each(|variable| {
+            env.remove(variable.name);
+        });
+    }
     // Most programs need these two to work at all.
     for name in ["PATH", "HOME"] {
         if let (false, Some(value)) = (env.contains_key(name), options.env.get(name)) {
@@ -52,12 +71,16 @@ pub(super) fn of(
     Ok(env)
 }
 
+fn is_own(options: &ExecOptions, variable: &Variable<'_>) -> bool {
+    options.env.get(variable.name).map(String::as_str) == Some(variable.value)
+}
+
 /// The variable that tells `pi` which extension started it.
 pub const STARTED_BY: &str = "PIJS_STARTED_BY";
 
 /// Tells `pi`, by [`STARTED_BY`], that an extension started it and so chose the arguments. It uses the same installation, with its
 /// settings and grants, whatever environment the extension passes.
-pub(super) fn name_starter(request: &Request, is_agent: bool, args: &[String], env: &mut BTreeMap<String, String>) {
+pub(super) fn name_starter(permit: &Permit, is_agent: bool, args: &[String], env: &mut BTreeMap<String, String>) {
     if !is_agent && !args.iter().any(|arg| name_of(arg) == "pi") {
         return;
     }
@@ -66,9 +89,9 @@ pub(super) fn name_starter(request: &Request, is_agent: bool, args: &[String], e
         env.insert(guard::VARIABLE.to_owned(), guard::down().join(","));
     }
     if guard!(AttributionStarted) {
-        env.insert(STARTED_BY.to_owned(), request.permit.extension().to_string());
+        env.insert(STARTED_BY.to_owned(), permit.extension().to_string());
     }
-    let places = request.permit.places();
+    let places = permit.places();
     if places.agent_dir != places.home.join(".pi/agent") && guard!(ExecAgentInstallation) {
         env.insert(AGENT_DIR.to_owned(), places.agent_dir.to_string_lossy().into_owned());
     }
@@ -102,13 +125,12 @@ pub(super) fn leave_out_folder(line: &ProgramLine<'_>, env: &mut BTreeMap<String
 /// Removes folders from the search path that extensions, packages or the project can write to: the started program might look up
 /// another program there that the extension wrote. A grant for every use of the program covers such programs, so the path is not
 /// changed then.
-pub(super) fn leave_out_written(request: &Request, command: &str, args: &[String], env: &mut BTreeMap<String, String>) {
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    if request.permit.covers_every_use(command, &words) || !guard!(ExecWrittenPath) {
+pub(super) fn leave_out_written(permit: &Permit, command: &str, words: &[&str], env: &mut BTreeMap<String, String>) {
+    if permit.covers_every_use(command, words) || !guard!(ExecWrittenPath) {
         return;
     }
     if let Some(path) = env.get_mut("PATH") {
-        let is_left = |folder: &&str| super::program::is_trusted(Path::new(folder), &request.permit);
+        let is_left = |folder: &&str| super::program::is_trusted(Path::new(folder), permit);
         *path = path.split(':').filter(is_left).collect::<Vec<_>>().join(":");
     }
 }

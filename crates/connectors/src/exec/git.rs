@@ -20,7 +20,7 @@ use super::{shims, view};
 use links::LinkSearch;
 use pijs_git_bounds::{FileBounds, GitKeys, GitSetting, GitUse, SessionFolders, git_keys, only_repository_signs};
 use pijs_hostcall::places::{Places, ProgramView, Protection};
-use pijs_hostcall::{Reason, Request};
+use pijs_hostcall::{Permit, Reason};
 use pijs_programs::git_settings::{CHANGE_FILES, SETTINGS, STRATEGIES, USERS_SETTINGS, VARIABLES};
 use pijs_programs::{git_settings, is_plain, mentions_program, name_of};
 use pijs_protocol::{HostcallError, guard};
@@ -63,7 +63,7 @@ impl Settings<'_> {
 /// A call that starts a program.
 pub(super) struct Call<'a> {
     pub(super) line: &'a ProgramLine<'a>,
-    pub(super) request: &'a Request,
+    pub(super) permit: &'a Permit,
     /// The working folder, by name and by handle.
     pub(super) cwd: &'a Path,
     pub(super) folder: &'a Arc<File>,
@@ -75,7 +75,7 @@ impl Call<'_> {
     fn git(&self, is_git: bool) -> Option<Program> {
         match is_git {
             true => self.line.file.clone(),
-            false => program::find("git", self.cwd, self.options, &self.request.permit).ok().flatten(),
+            false => program::find("git", self.cwd, self.options, self.permit).ok().flatten(),
         }
     }
 }
@@ -91,8 +91,8 @@ pub(super) fn restrict(
     call: &Call<'_>,
     env: &mut BTreeMap<String, String>,
 ) -> Result<Option<(FileBounds, GitKeys)>, HostcallError> {
-    let Call { line, request, .. } = call;
-    let (ProgramLine { command, words, started, .. }, permit) = (*line, &request.permit);
+    let Call { line, permit, .. } = call;
+    let ProgramLine { command, words, started, .. } = *line;
     let is_every_use = permit.covers_every_use(command, words) || !guard!(ExecGitSettings);
     let is_agreed_to = permit.means_program(command, words);
     // A grant of an interpreter's bare name covers whatever it runs.
@@ -192,7 +192,7 @@ fn check_links(
     survey: &Survey<'_>,
     folders: &[PathBuf],
 ) -> Result<Vec<(OsString, PathBuf)>, HostcallError> {
-    let permit = &call.request.permit;
+    let permit = call.permit;
     let is_closed = |path: &Path| {
         guard!(ExecGitLinks) && permit.places().protection(path, permit.package_root()) == Protection::All
     };

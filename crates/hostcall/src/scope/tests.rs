@@ -440,6 +440,9 @@ fn an_answer_applies_to_the_same_variables_and_input() {
     assert!(!covers(&given(vec![], Input::program(b"id"))), "without the variable");
     let other = Variable::new("sh", "MY_TOKEN", "abc");
     assert!(!covers(&given(vec![other], Input::program(b"id"))));
+    let without = CompiledScope::exactly_program("sh", &[], None, &given(vec![], Input::program(b"")));
+    let unknown = given(vec![], Input::UNKNOWN);
+    assert!(!without.command(&Command { program: "sh", args: &[], folder: Path::new("/x"), given: &unknown }));
     let kept = exact_command(&[("MY_TOKEN".to_owned(), token.kept_value())], "sh", &[]).expect("a digest");
     assert!(kept.starts_with("MY_TOKEN=sha256:") && kept.ends_with(" sh \"\""), "{kept}");
 }
