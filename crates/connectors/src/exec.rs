@@ -342,12 +342,12 @@ fn check_folder(request: &Request, real: &Path) -> Result<(), HostcallError> {
 }
 
 /// Returns whether the extension may write to the input of a program that it starts. That of a program which usually gets none
-/// was not decided about, so a grant has to cover any.
+/// was not decided about, so a grant has to cover any. To an MCP server pi's own client writes.
 fn takes_input(request: &Request, options: &ExecOptions) -> Result<bool, HostcallError> {
     let required = request.required()?;
     let Subject::Program { command, args, mut given, .. } = required.subject else { return Ok(true) };
     given.variables.retain(|variable| options.env.get(variable.name).is_none_or(|own| own != variable.value));
-    if given.input_use(command, &args) != InputUse::Unusual {
+    if given.input_use(command, &args) != InputUse::Unusual || request.caller.extension().is_server() {
         return Ok(true);
     }
     given.input = Input::UNKNOWN;

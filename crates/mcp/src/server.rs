@@ -194,7 +194,7 @@ pub struct Status {
 
 /// Returns the extension id under which a server makes hostcalls.
 pub fn extension_of(server: &str) -> String {
-    format!("mcp:{server}")
+    format!("{}{server}", pijs_protocol::ExtensionId::OF_SERVERS)
 }
 
 /// Returns the key of a server's pins and stored answers, which consists of its source and its name.

@@ -100,9 +100,20 @@ pub(crate) use string_id;
 string_id! {
     /// A package or a loose extension file: the unit of one realm and one set of grants.
     ///
-    /// `npm:NAME`, `git:HOST/PATH`, or `path:CANONICAL_PATH`.
+    /// `npm:NAME`, `git:HOST/PATH`, or `path:CANONICAL_PATH`. An MCP server makes hostcalls under `mcp:NAME`.
     ExtensionId
 }
+
+impl ExtensionId {
+    /// Beginning of the ids of MCP servers.
+    pub const OF_SERVERS: &str = "mcp:";
+
+    /// Returns whether this is the id of an MCP server.
+    pub fn is_server(&self) -> bool {
+        self.0.starts_with(Self::OF_SERVERS)
+    }
+}
+
 string_id! {
     /// Correlates a `host_call` with its `host_result`s: `host-1`, `host-2`, ... per realm.
     CallId

@@ -428,7 +428,7 @@ fn present_of(config: &ServerConfig) -> (CapabilityManifest, String) {
 ///
 /// Fails if a file cannot be read.
 pub fn record_of(environment: &Environment, which: &str) -> Result<Option<(String, PackageRecord)>> {
-    let Some(name) = which.strip_prefix("mcp:") else { return Ok(None) };
+    let Some(name) = which.strip_prefix(ExtensionId::OF_SERVERS) else { return Ok(None) };
     let (configs, _) = servers(environment)?;
     let Some(config) = configs.into_iter().find(|config| config.name == name) else { return Ok(None) };
     let (asked, code) = present_of(&config);
