@@ -305,9 +305,7 @@ pub fn input_use(command: &str, args: &[&str]) -> InputUse {
     if is_in(SHELLS) {
         return match inline_command(args) {
             Some(line) => input_use_of_line(line),
-            // A script of a shell may start any program, which inherits the input.
-            None if runs_a_file(args) => InputUse::Unusual,
-            None => InputUse::Code,
+            None => code_if(!runs_a_file(args)),
         };
     }
     if is_in(SCRIPT_RUNNERS) {
@@ -396,8 +394,8 @@ fn names_input(arg: &str) -> bool {
 }
 
 /// Returns what a shell's command line does with the shell's input. Programs whose words the shell expands or unquotes, and
-/// redirections other than to `/dev/null`, may execute it. Only listed programs with plain words are known to read it as data; the
-/// shell's own commands (`cd`, `export`) change what the other ones do.
+/// redirections other than to `/dev/null`, may execute it. Only one listed program with plain words is known to read it as data:
+/// commands of the shell (`cd`, `export`), and other programs of the line (`tee x.js; node x.js`), change what it does.
 fn input_use_of_line(line: &str) -> InputUse {
     let is_kept = |word: &&str| !DISCARDED.contains(word);
     let line = line.split([' ', '\t']).filter(is_kept).collect::<Vec<_>>().join(" ");
@@ -416,14 +414,13 @@ fn input_use_of_line(line: &str) -> InputUse {
         if is_open || (kind_of(first) == Kind::Interpreter && !is_plain) {
             return InputUse::Code;
         }
-        // A script may be a file that another part of the line wrote: `tee x.js; node x.js`.
-        let is_script = SCRIPT_RUNNERS.contains(&name_of(first));
-        let is_listed = (super::is_file_tool(first) || kind_of(first) != Kind::Plain) && !is_script;
+        let is_listed = super::is_file_tool(first) || kind_of(first) != Kind::Plain;
         let least = if is_plain && is_listed { InputUse::Data } else { InputUse::Unusual };
         least.max(input_use(first, rest))
     };
-    let parts = line.split(['|', ';', '&', '\n', '(', ')', '{', '}']);
-    parts.map(use_of_part).max().unwrap_or(InputUse::Data)
+    let parts = line.split(['|', ';', '&', '\n', '(', ')', '{', '}']).filter(|part| !part.trim().is_empty());
+    let least = if parts.clone().count() > 1 { InputUse::Unusual } else { InputUse::Data };
+    parts.map(use_of_part).max().unwrap_or(InputUse::Data).max(least)
 }
 
 /// Redirections of output that are no part of a command, if they are words of their own.
@@ -502,7 +499,7 @@ mod tests {
         for line in command_lines(include_str!("../../../fixtures/programs/input-is-data.txt")) {
             check(line, InputUse::Data);
         }
-        for line in ["git status", "cat >/dev/null 2>&1", "grep x a.txt | wc -l"] {
+        for line in ["git status", "cat >/dev/null 2>&1", "grep x a.txt"] {
             assert_eq!(input_use("sh", &["-c", line]), InputUse::Data, "{line}");
         }
         for line in [
@@ -512,6 +509,7 @@ mod tests {
             "grep \"x*\" a.txt",
             "mytool -c s\\h",
             "tee a.js; node a.js",
+            "grep x a.txt | wc -l",
         ] {
             assert_eq!(input_use("sh", &["-c", line]), InputUse::Unusual, "{line}");
         }

@@ -275,17 +275,54 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
         })
 }
 
-/// Programs that change, move or delete the files that their arguments name.
-const CHANGE_FILES: &[&str] =
-    &["chgrp", "chmod", "chown", "cp", "dd", "ln", "mv", "rm", "rmdir", "shred", "tee", "truncate", "unlink"];
+/// Programs that create, change, move or delete the files that their arguments name.
+const CHANGE_FILES: &[&str] = &[
+    "bunzip2",
+    "bzip2",
+    "chgrp",
+    "chmod",
+    "chown",
+    "compress",
+    "cp",
+    "csplit",
+    "dd",
+    "gunzip",
+    "gzip",
+    "install",
+    "ln",
+    "lz4",
+    "mkdir",
+    "mkfifo",
+    "mknod",
+    "mv",
+    "patch",
+    "rm",
+    "rmdir",
+    "shred",
+    "split",
+    "tee",
+    "touch",
+    "truncate",
+    "uncompress",
+    "unlink",
+    "unlz4",
+    "unxz",
+    "unzip",
+    "unzstd",
+    "xz",
+    "zip",
+    "zstd",
+];
 
 /// Returns whether one of the arguments that a grant names may be a file relative to the working folder that the program executes
 /// or reads as configuration. Such a grant is valid in one folder only.
 pub fn names_relative_file(command: &str, args: &[&str]) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     let is_spelled = |arg: &&str| arg.starts_with("./") || arg.starts_with("../");
+    if CHANGE_FILES.contains(&name.as_str()) && args.iter().any(|arg| is_relative(arg)) {
+        return true;
+    }
     match kind_of(command) {
-        Kind::Plain if CHANGE_FILES.contains(&name.as_str()) => args.iter().any(|arg| is_relative(arg)),
         // For other programs, only arguments that are written as a path count.
         Kind::Plain => args.iter().any(is_spelled),
         Kind::Options => tool(&name).is_some_and(|tool| tool.names_relative_file(args)),
