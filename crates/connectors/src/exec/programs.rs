@@ -38,7 +38,7 @@ pub(super) struct Spawned {
     pub(super) stdin: Stdin,
     /// Whether the program was permitted with input.
     pub(super) takes_input: bool,
-    /// The last word of the input so far, which the next write may continue.
+    /// The last line of the input so far, which the next write may continue.
     unfinished: Mutex<Vec<u8>>,
     pub(super) tree: TreeHandle,
     /// The output streams, until `wait` takes them.
@@ -140,11 +140,11 @@ impl Programs {
 }
 
 impl Spawned {
-    /// Returns data of the next write behind the word that it continues.
+    /// Returns data of the next write behind the line that it continues.
     pub(super) fn continued(&self, data: &[u8]) -> Vec<u8> {
         let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
         let all = [&unfinished[..], data].concat();
-        let behind = all.iter().rposition(|byte| byte.is_ascii_whitespace() || *byte == 0).map_or(0, |at| at + 1);
+        let behind = all.iter().rposition(|byte| matches!(byte, b'\n' | 0)).map_or(0, |at| at + 1);
         *unfinished = all[behind.max(all.len().saturating_sub(LONGEST_PATH))..].to_vec();
         all
     }

@@ -102,7 +102,9 @@ pub(super) fn note_input(permit: &Permit, data: &[u8]) {
         return;
     }
     let (text, cwd) = (String::from_utf8_lossy(data), &permit.places().project);
-    let words: BTreeSet<&str> = text.split(is_between_words).filter(|word| !word.is_empty()).collect();
+    // A name may contain blanks.
+    let words = text.split(is_between_words).chain(text.split(['\n', '\0']));
+    let words: BTreeSet<&str> = words.filter(|word| !word.is_empty()).collect();
     let reads = Reads { permit, entries: 0 };
     // `git cat-file --batch` reads names of files in earlier versions.
     words.iter().for_each(|word| reads.version(word));
