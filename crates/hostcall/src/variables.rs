@@ -76,8 +76,12 @@ impl<'a> Variable<'a> {
 
     /// Returns whether the value is a program, file or folder rather than a secret: `RESTIC_PASSWORD_COMMAND`, `TOKEN_FILE`.
     fn names_place(&self) -> bool {
-        let name = self.name.to_ascii_uppercase();
-        self.effect == VariableEffect::Steering || ["_DIR", "_FILE", "_PATH"].iter().any(|end| name.ends_with(end))
+        let (name, value) = (self.name.to_ascii_uppercase(), self.value);
+        // `tmp/settings.mk`, but not the end of a token with dots.
+        let is_file =
+            value.starts_with(['.', '/', '~']) || value.rsplit_once('.').is_some_and(|(_, end)| end.len() < 6);
+        let is_named = ["_DIR", "_FILE", "_PATH"].iter().any(|end| name.ends_with(end));
+        self.effect == VariableEffect::Steering || is_file || is_named
     }
 
     /// Returns the value for a grant: the text of a short word, otherwise its digest.

@@ -671,7 +671,7 @@ impl Gate {
         {
             warnings.push(format!("it runs in '{}'", shown(&folder.to_string_lossy(), MAX_SUBJECT_CHARS)));
         }
-        if let Subject::Program { command, args, .. } = subject {
+        if let Subject::Program { command, args, given, .. } = subject {
             let name = shown(programs::name_of(command), 60);
             match programs::kind_of(command) {
                 Kind::Interpreter => warnings.push(format!("{name} runs code in its arguments")),
@@ -680,12 +680,9 @@ impl Gate {
                 }
                 _ => {}
             }
-        }
-        if let Subject::Program { command, given, .. } = subject {
             if given.asked().any(|variable| variable.effect == VariableEffect::Steering) {
                 warnings.push("its variables select code that is run, or servers that are contacted".to_owned());
             }
-            let name = shown(programs::name_of(command), 60);
             match &given.input {
                 Input::Data => {}
                 Input::Program { start, bytes, digest } => {
