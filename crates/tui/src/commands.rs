@@ -228,15 +228,12 @@ impl UserCommands {
         [steering, follow_up].concat().join("\n\n")
     }
 
-    /// Inserts text before the text in the editor.
+    /// Inserts a message before the text in the editor.
     pub(super) fn put_into_editor(&self, text: &str) {
         if text.is_empty() {
             return;
         }
-        let work = self.screen.change(|view| {
-            let before = view.editor.field.whole();
-            view.set_editor_text(&if before.is_empty() { text.to_owned() } else { format!("{text}\n\n{before}") })
-        });
+        let work = self.screen.change(|view| view.put_back(text));
         work.into_iter().for_each(|work| self.screen.ask(work));
     }
 

@@ -67,4 +67,19 @@ mod tests {
         view.editor.field.set("mine");
         assert_eq!(enter(&mut view, start + DEAD_TIME), Some(("mine".to_owned(), None)));
     }
+
+    #[test]
+    fn a_message_that_was_put_back_runs_no_command_of_the_user() {
+        for (message, by) in [("!touch a", Some("a message that was put back")), ("hello !x", None)] {
+            let mut view = View { size: (80, 24), ..View::default() };
+            let start = Instant::now();
+            view.put_back(message);
+            if let Some(put) = &mut view.editor.inserted {
+                put.since = Some(start);
+            }
+            let work = view.typed(&TerminalInput::Key("\r".to_owned()), start + DEAD_TIME * 2);
+            let [UiTask::Say { text, by: author, .. }] = work.as_slice() else { panic!("{work:?}") };
+            assert_eq!((text.as_str(), author.as_ref().map(ExtensionId::as_str)), (message, by));
+        }
+    }
 }

@@ -73,6 +73,18 @@ impl View {
         self.editor.set_text(text)
     }
 
+    /// Inserts a message before the text in the editor. The user's commands are never messages, so one that begins like a command may
+    /// be that of an extension.
+    pub(super) fn put_back(&mut self, message: &str) -> Vec<UiTask> {
+        let before = self.editor.field.whole();
+        let text = if before.is_empty() { message.to_owned() } else { format!("{message}\n\n{before}") };
+        let work = self.set_editor_text(&text);
+        if text.trim_start().starts_with(['!', '/']) {
+            self.editor.note_inserted(&ExtensionId::new("a message that was put back"));
+        }
+        work
+    }
+
     /// Inserts text of an extension into the editor.
     pub(super) fn insert_of(
         &mut self,
