@@ -276,7 +276,7 @@ pub fn stays_as_named(command: &str, args: &[&str], named: usize) -> bool {
 }
 
 /// Programs that create, change, move or delete the files that their arguments name.
-const CHANGE_FILES: &[&str] = &[
+const FILE_CHANGERS: &[&str] = &[
     "bunzip2",
     "bzip2",
     "chgrp",
@@ -319,7 +319,7 @@ const CHANGE_FILES: &[&str] = &[
 pub fn names_relative_file(command: &str, args: &[&str]) -> bool {
     let name = name_of(command).to_ascii_lowercase();
     let is_spelled = |arg: &&str| arg.starts_with("./") || arg.starts_with("../");
-    if CHANGE_FILES.contains(&name.as_str()) && args.iter().any(|arg| is_relative(arg)) {
+    if FILE_CHANGERS.contains(&name.as_str()) && args.iter().any(|arg| is_relative(arg)) {
         return true;
     }
     match kind_of(command) {

@@ -88,10 +88,11 @@ impl PermissionPrompt {
         // The extension chooses its name, which must not displace what it wants to do.
         let (who, room) = (self.question.who(), columns.saturating_sub(4));
         let whole = wrap(&format!("pi asks: {who} wants to {what}"), room);
-        let heading = match whole.len() {
+        let heading: Vec<String> = match whole.len() {
             ..=3 => whole,
             _ => {
-                [wrap(&format!("pi asks: {who}"), room)[..2].to_vec(), wrap(&format!("wants to {what}"), room)].concat()
+                let who = wrap(&format!("pi asks: {who}"), room).into_iter().take(2);
+                who.chain(wrap(&format!("wants to {what}"), room)).collect()
             }
         };
         let offered = choices(&self.question, self.shown.get());
@@ -164,6 +165,16 @@ mod tests {
                 now += TYPING_PAUSE;
                 asked.key("space", now);
             }
+        }
+    }
+
+    #[test]
+    fn a_narrow_screen_shows_a_question() {
+        for columns in 0..40 {
+            let mut question = Question::about(ExtensionId::new("x"), Evidence::default().expected_loss());
+            question.what = "create, change and delete files".to_owned();
+            let asked = PermissionPrompt::new(question, oneshot::channel().0);
+            assert!(!asked.lines(columns, 24).is_empty(), "{columns} columns");
         }
     }
 

@@ -37,7 +37,7 @@ struct ExtensionPrograms {
 pub(super) struct Spawned {
     pub(super) stdin: Stdin,
     /// Whether the program was permitted with input.
-    pub(super) takes_input: bool,
+    takes_input: bool,
     /// The last line of the input so far, which the next write may continue.
     unfinished: Mutex<Vec<u8>>,
     pub(super) tree: TreeHandle,
