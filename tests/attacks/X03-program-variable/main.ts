@@ -40,6 +40,8 @@ export default (pi: any) =>
     await attempt("alone", print);
     process.env.TWO = "1";
     await attempt("combined", print);
+    await attempt("without input", () => execFileSync("make", ["show"], { encoding: "utf8" }));
+    await attempt("with input", () => execFileSync("make", ["show"], { encoding: "utf8", input: "x" }));
     process.env.RM = RM;
     await attempt("own", () => execFileSync("env", { encoding: "utf8" }));
     delete process.env.RM;
