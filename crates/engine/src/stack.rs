@@ -14,8 +14,13 @@ const MIN_BYTES: usize = 256 << 10;
 ///
 /// Queries the system, so it must be called before a worker is sealed.
 pub(crate) fn stack_size(wanted: u64) -> usize {
+    size_within(available(), wanted)
+}
+
+/// Returns the stack size of a realm that requests `wanted` bytes on a thread with `available` bytes, if they are known.
+fn size_within(available: Option<usize>, wanted: u64) -> usize {
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-    let room = available().map_or(0, |available| available.saturating_sub(RESERVED_BYTES));
+    let room = available.map_or(0, |available| available.saturating_sub(RESERVED_BYTES));
     wanted.min(room.max(MIN_BYTES))
 }
 
@@ -61,21 +66,18 @@ fn lowest_address() -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn on_thread_of(bytes: usize, wanted: u64) -> usize {
-        std::thread::Builder::new().stack_size(bytes).spawn(move || stack_size(wanted)).unwrap().join().unwrap()
-    }
-
     #[test]
     fn the_size_lies_between_the_minimum_and_the_request() {
-        assert_eq!(on_thread_of(2 << 20, 6 << 20), MIN_BYTES);
-        assert_eq!(on_thread_of(64 << 20, 1 << 20), 1 << 20);
-        assert_eq!(on_thread_of(2 << 20, 1_000), 1_000);
+        assert_eq!(size_within(Some(2 << 20), 6 << 20), MIN_BYTES);
+        assert_eq!(size_within(Some(64 << 20), 1 << 20), 1 << 20);
+        assert_eq!(size_within(Some(2 << 20), 1_000), 1_000);
+        assert_eq!(size_within(None, 6 << 20), MIN_BYTES);
     }
 
     #[test]
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     fn the_reserve_is_subtracted_from_the_stack_of_the_thread() {
-        // The system may reuse the larger stack of a thread that has ended.
+        // No upper bound: the system may give a thread the larger stack of one that has ended.
         let of_thread = || (available().expect("the system reports it"), stack_size(u64::MAX));
         let (all, room) = std::thread::Builder::new().stack_size(8 << 20).spawn(of_thread).unwrap().join().unwrap();
         assert!(all >= 7 << 20, "{all}");
