@@ -7,10 +7,9 @@
 
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use pijs_host::ModelCallAuthority;
 pub use pijs_host::SystemRole;
+use pijs_host::{Behind, ModelCallAuthority};
 use pijs_host::{Between, PiProfile};
-use pijs_hostcall::Behind;
 use pijs_inputs::Authors;
 use pijs_llm::models::{Credentials, RegisteredProvider};
 use pijs_llm::provider::Model;

@@ -7,12 +7,11 @@ use crate::extensions::{
 };
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use pijs_host::ModelCallAuthority;
+use pijs_host::{Behind, ModelCallAuthority};
 use pijs_host::{
     Between, CallbackOutcome, CommandOutcome, Host, LoadAgain, LoadError, LoadReport, Outcome, Package, PiProfile,
     ReadableState, RegistrationOwner, Signal, StreamOutcome, SystemRole, ToolInfo, ToolOutcome,
 };
-use pijs_hostcall::Behind;
 use pijs_inputs::Authors;
 use pijs_llm::models::{Credentials, RegisteredProvider};
 use pijs_llm::provider::Model;

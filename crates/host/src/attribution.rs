@@ -21,12 +21,24 @@ use pijs_durable::without_links;
 use pijs_hostcall::places::ProgramView;
 use pijs_hostcall::policy::Mode;
 use pijs_hostcall::subject::{PathForm, PathUse};
-use pijs_hostcall::{
-    Access, Behind, Caller, Decision, Judgement, ModelCall, ParsedCall, Permit, Profile, Reason, Rule,
-};
+use pijs_hostcall::{Access, Caller, Decision, Judgement, ModelCall, ParsedCall, Permit, Profile, Reason, Rule};
 use pijs_protocol::{ExtensionId, guard};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+
+/// The influence of an extension on a model's call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind {
+    /// A message of the extension led to the turn.
+    Message {
+        /// Whether the user may be prompted.
+        asks: bool,
+    },
+    /// The extension changed the arguments of a tool, or called the tool in the place of the model, with this capability.
+    Call(&'static str),
+    /// The extension wrote the reply: it provides the model, which the user did not choose.
+    Reply,
+}
 
 /// Authority of a model's call that an extension influenced.
 #[derive(Debug)]

@@ -67,7 +67,7 @@ mod wait_limits;
 mod waiter;
 mod wakeup;
 
-pub use attribution::ModelCallAuthority;
+pub use attribution::{Behind, ModelCallAuthority};
 pub use builder::HostBuilder;
 pub use emit::Between;
 pub use events::Event;

@@ -155,17 +155,3 @@ pub enum During {
     /// grant the extension itself nothing.
     Model,
 }
-
-/// The influence of an extension on a model's call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Behind {
-    /// A message of the extension led to the turn.
-    Message {
-        /// Whether the user may be prompted.
-        asks: bool,
-    },
-    /// The extension changed the arguments of a tool, or called the tool in the place of the model, with this capability.
-    Call(&'static str),
-    /// The extension wrote the reply: it provides the model, which the user did not choose.
-    Reply,
-}

@@ -63,7 +63,7 @@ mod task;
 mod traced;
 
 pub use backpressure::ResultPermit;
-pub use caller::{Behind, Caller, During, Profile};
+pub use caller::{Caller, During, Profile};
 pub use connector::{Connector, Request};
 pub use decision::{Decision, Reason, Rule};
 pub use derive::ParsedCall;

@@ -10,8 +10,8 @@ use pijs_agent::{
 };
 use pijs_connectors::ports::{PortAnswer, SessionCall, SessionOp, SessionPort};
 use pijs_environment::{Ambient, Randomness, Timer, Wait};
-use pijs_host::{Between, ModelCallAuthority, PiProfile};
-use pijs_hostcall::{Behind, BoxFuture, Caller, CancelToken, ChunkSink};
+use pijs_host::{Behind, Between, ModelCallAuthority, PiProfile};
+use pijs_hostcall::{BoxFuture, Caller, CancelToken, ChunkSink};
 use pijs_llm::message::ToolCall;
 use pijs_llm::models::{Credentials, RegisteredProvider};
 use pijs_llm::provider::{Model, Outgoing, Provider, ProviderStream, Request};

@@ -11,8 +11,8 @@ use pijs_agent::{
     SystemRole, ToolFate, ToolRun, ToolUpdates,
 };
 use pijs_environment::{Ambient, Randomness, Timer, Wait};
-use pijs_host::{Between, ModelCallAuthority, PiProfile};
-use pijs_hostcall::{Behind, BoxFuture};
+use pijs_host::{Behind, Between, ModelCallAuthority, PiProfile};
+use pijs_hostcall::BoxFuture;
 use pijs_llm::provider::{Model, Outgoing, Provider, ProviderError, ProviderEvent, ProviderStream, Request};
 use pijs_protocol::{ExtensionId, Now, StreamDelta, StreamSource, guard};
 use pijs_resources::{ResourcePlaces, ResourceProblem, Resources, reads_skill};
