@@ -49,7 +49,7 @@ impl Agent {
         let insists = self.model.insists;
         let kept = left.model.as_ref().filter(|_| self.model.keeps_that_of_session.get() && !insists);
         let kept = kept.and_then(|(provider, id)| self.model.offered.borrow().find(provider, id));
-        let is_imposed = self.model.is_started_by_extension && (insists || kept.is_some());
+        let is_imposed = self.options.starter.is_some() && (insists || kept.is_some());
         let wanted = kept.unwrap_or(initial.model);
         let opened = match is_imposed {
             true => self.open_model_for_extension(&wanted).await,

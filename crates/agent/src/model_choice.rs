@@ -22,7 +22,6 @@ pub(crate) struct ModelChoice {
     pub(crate) scope: RefCell<Vec<ChosenModel>>,
     pub(crate) keeps_that_of_session: Cell<bool>,
     pub(crate) insists: bool,
-    pub(crate) is_started_by_extension: bool,
     pub(crate) network: bool,
     /// Quotas of model requests by extensions.
     pub(crate) quota: ModelQuota,
@@ -56,7 +55,6 @@ impl ModelChoice {
             scope: RefCell::new(first.scope),
             keeps_that_of_session: Cell::new(first.keeps_that_of_session),
             insists: first.insists,
-            is_started_by_extension: first.is_started_by_extension,
             network: first.network,
             quota: ModelQuota::new(asks),
         }

@@ -61,6 +61,9 @@ pub struct AgentOptions {
     pub rules: Option<SessionRules>,
     /// Whether prompts come from an extension that started this program. They run no commands, which have grants of their own.
     pub is_prompted_by_extension: bool,
+    /// Extension that started this program. Calls of pi's own tools then access no protected paths, and a model that was named
+    /// for the agent or stored in its session is not the user's choice.
+    pub starter: Option<String>,
     /// Observer of the agent's ports: a recording, or a replay that replaces them.
     pub observer: Option<Rc<dyn PortObserver>>,
     /// Clock and randomness of providers, when they differ from the agent's.
@@ -89,6 +92,7 @@ impl AgentOptions {
             words: None,
             rules: None,
             is_prompted_by_extension: false,
+            starter: None,
             observer: None,
             provider_ambient: None,
         }
@@ -110,9 +114,6 @@ pub struct InitialModel {
     pub keeps_that_of_session: bool,
     /// Whether the model overrides that of all sessions opened later, because the user named it.
     pub insists: bool,
-    /// Whether an extension started this agent. A model that was named for the agent or stored in its session is then not the
-    /// user's choice.
-    pub is_started_by_extension: bool,
     /// Whether the thinking level overrides the level stored in a resumed session.
     pub insists_on_thinking: bool,
     /// Models for [`Agent::cycle_model`](crate::Agent::cycle_model); empty for all available ones.

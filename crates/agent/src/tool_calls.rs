@@ -425,6 +425,7 @@ impl Agent {
     ) -> Intercepted {
         let mut bound: Option<ModelCallAuthority> = None;
         if tool.acts_for_user() {
+            let starter = self.options.starter.iter().map(|extension| (extension.clone(), Behind::Starter));
             let led = self
                 .control
                 .attributed_extensions()
@@ -435,7 +436,7 @@ impl Agent {
             let replaced: &[String] = if reply.wanted.iter().any(is_wanted) { &[] } else { &reply.authors };
             let put_in = replaced.iter().map(|extension| (extension.clone(), Behind::Call("context.modify")));
             let own = reply.by.iter().map(|extension| (extension.clone(), Behind::Reply));
-            for (extension, behind) in led.chain(changed).chain(put_in).chain(own) {
+            for (extension, behind) in starter.chain(led).chain(changed).chain(put_in).chain(own) {
                 match self.extensions.vouch(&extension, tool.name(), &input, behind).await {
                     Ok(next) => {
                         bound = match (bound, next) {

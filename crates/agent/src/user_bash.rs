@@ -7,6 +7,7 @@ use crate::agent::Agent;
 use crate::extensions::Event;
 use crate::observer::{RunShell, ShellOutput};
 use futures_util::FutureExt as _;
+use pijs_host::Behind;
 use pijs_hostcall::places::ProgramView;
 use pijs_llm::message::BashExecution;
 use pijs_protocol::guard;
@@ -94,7 +95,7 @@ impl Agent {
                     .map_err(|error| format!("a user_bash handler returned an invalid result: {error}"))?,
                 None => match answer.get("operations").and_then(|operations| operations.get("exec")) {
                     Some(exec) => self.elsewhere(id, command, exec, &answer, cancel).await?,
-                    None => self.here(id, command, view, cancel).await?,
+                    None => self.here(id, command, self.restrictions(command, view).await?, cancel).await?,
                 },
             };
             let run = BashExecution {
@@ -112,6 +113,13 @@ impl Agent {
             Ok(result)
         })
         .await
+    }
+
+    /// Adds the restrictions of a session that an extension started: the command may come from that extension.
+    async fn restrictions(&self, command: &str, view: ProgramView) -> Result<ProgramView, String> {
+        let Some(starter) = self.options.starter.as_ref().filter(|_| view.is_open()) else { return Ok(view) };
+        let authority = self.extensions.vouch(starter, "bash", &json!({"command": command}), Behind::Starter).await?;
+        Ok(authority.map_or(view, |authority| authority.view))
     }
 
     async fn here(

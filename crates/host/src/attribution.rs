@@ -9,8 +9,9 @@
 //! | a message of the extension led to the turn | always | the policy `prompt` lets it pass, as pi does, and the ledger records it; `strict` refuses |
 //! | the extension changed the input of the call, or put the call into the reply | the user was not asked about its `tool.modify`, or its `context.modify` | refused: no model requested the call |
 //! | the extension supplied the reply, as a model that the user did not select | the user was not asked about its `provider` | refused |
+//! | the extension started the session (`exec:pi`) | never | - |
 //!
-//! Protected paths, which no grant opens, stay closed.
+//! Protected paths, which no grant opens, stay closed in all of these cases.
 //!
 //! A path may be a link, or become one. So a call that passes runs under the extension's [`Permit`], which checks every path that
 //! is really accessed. The prompt shows the target of the path as well.
@@ -38,6 +39,8 @@ pub enum Behind {
     Call(&'static str),
     /// The extension wrote the reply: it provides the model, which the user did not choose.
     Reply,
+    /// The extension started this program, and so chose the task of the session. This applies to every call.
+    Starter,
 }
 
 /// Authority of a model's call that an extension influenced.
@@ -71,6 +74,14 @@ impl Host {
     ) -> Result<Option<ModelCallAuthority>, String> {
         let caller = self.caller_of(extension);
         let gate = self.0.services.dispatcher.gate();
+        if behind == Behind::Starter {
+            let is_bound = guard!(AttributionStartedFiles) && !self.reads_own_result(tool, input);
+            let bound = || ModelCallAuthority {
+                permit: gate.permit(&caller.behind_model(), "tool").of_model(ModelCall::LedUnasked),
+                view: gate.places().program_view(),
+            };
+            return Ok(is_bound.then(bound));
+        }
         let Some((asks, how)) = self.attributed(&caller, behind) else { return Ok(None) };
         let by_itself = caller.clone();
         let caller = caller.behind_model();
@@ -160,6 +171,7 @@ impl Host {
                 true,
                 "the extension wrote the reply",
             ),
+            Behind::Starter => return None,
         };
         is_up.then_some((asks, how))
     }

@@ -215,7 +215,6 @@ impl LoadedSession {
                 thinking: Some(choice.thinking),
                 keeps_that_of_session: choice.session_first,
                 insists: choice.is_named,
-                is_started_by_extension: environment.variable(STARTED_BY).is_some(),
                 insists_on_thinking: config.model.thinking.is_some(),
                 scope: choice.scope,
                 network: environment.variable("PI_OFFLINE").is_none(),
@@ -236,6 +235,7 @@ impl LoadedSession {
             rules: rules.map(|rules| rules.into_session(&environment.notices)),
             // Files are checked unless every use of `pi`, or this command line, was granted.
             is_prompted_by_extension: environment.started_with.is_some(),
+            starter: environment.variable(STARTED_BY).map(str::to_owned),
             provider_ambient: Some(ambient),
             ..AgentOptions::new(environment.dirs.cwd.clone(), system, files, agent_ambient)
         };

@@ -61,6 +61,8 @@ super::guards! {
     AttributionReply = "attribution.reply",
     /// Tells `pi` that an extension started it, so that no model of an extension counts as the user's choice.
     AttributionStarted = "attribution.started",
+    /// Closes protected paths to the calls of a session that an extension started.
+    AttributionStartedFiles = "attribution.started-files",
     /// Names a dependency by its folder, not by the name that its manifest claims.
     BuildDependencyNames = "build.dependency-names",
     /// Refuses an entry module outside of the package.

@@ -25,6 +25,9 @@ pub(super) struct Parts {
     prompt: PromptParts,
     tools: Tools,
     max_turns: u32,
+    /// Extension that started the session's program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    starter: Option<String>,
     model: First,
     settings: Kept,
     #[serde(flatten)]
@@ -94,8 +97,6 @@ struct First {
     thinking: Option<String>,
     keeps_that_of_session: bool,
     insists: bool,
-    #[serde(default)]
-    is_started_by_extension: bool,
     insists_on_thinking: bool,
     scope: Vec<(Value, Option<String>)>,
 }
@@ -121,16 +122,8 @@ pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: 
             session.entries().map(|entry| entry.map(|entry| entry.written())).collect();
         Some((session.header().clone(), session.path().map(Path::to_owned), entries.ok()?))
     })?;
-    let InitialModel {
-        model,
-        thinking,
-        keeps_that_of_session,
-        insists,
-        is_started_by_extension,
-        insists_on_thinking,
-        scope,
-        ..
-    } = &options.model;
+    let InitialModel { model, thinking, keeps_that_of_session, insists, insists_on_thinking, scope, .. } =
+        &options.model;
     let Settings { compaction, retry, steer_all, follow_up_all, .. } = &options.settings;
     let parts = Parts {
         front: FrontParts {
@@ -153,12 +146,12 @@ pub(crate) fn describe(options: &AgentOptions, control: &AgentControl, profile: 
             builtin: options.tools.builtin.clone(),
         },
         max_turns: options.max_turns,
+        starter: options.starter.clone(),
         model: First {
             model: model.as_ref().map(written),
             thinking: thinking.clone(),
             keeps_that_of_session: *keeps_that_of_session,
             insists: *insists,
-            is_started_by_extension: *is_started_by_extension,
             insists_on_thinking: *insists_on_thinking,
             scope: scope.iter().map(|chosen| (written(&chosen.model), chosen.thinking.clone())).collect(),
         },
@@ -241,12 +234,12 @@ impl Parts {
         options.mode.clone_from(&front.mode);
         options.has_ui = front.has_ui;
         options.max_turns = self.max_turns;
+        options.starter.clone_from(&self.starter);
         options.model = InitialModel {
             model: self.model(),
             thinking: model.thinking.clone(),
             keeps_that_of_session: model.keeps_that_of_session,
             insists: model.insists,
-            is_started_by_extension: model.is_started_by_extension,
             insists_on_thinking: model.insists_on_thinking,
             scope: self.scope(),
             network: false,
