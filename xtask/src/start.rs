@@ -6,10 +6,11 @@
 //! a server on this machine                       answers each model request with one word
 //! ```
 //!
-//! Each side runs `pi -p`: once without its caches from earlier starts, then several times with them. Calls and bytes are counted
-//! by `strace`, if it is installed. Memory is read during the model request, when all code is loaded and no process has exited. A
-//! second table shows each package alone, without the calls of a start that loads no package. Times and memory are informative;
-//! the limits on counts are in `crates/cli/tests/start.rs`.
+//! Each side runs `pi -p`: once without its caches from earlier starts, then several times with them. What pi supplies to extensions
+//! is compiled beforehand, because a release contains it, and pi's npm package as well. Calls and bytes are counted by `strace`, if
+//! it is installed. Memory is read during the model request, when all code is loaded and no process has exited. A second table shows
+//! each package alone, without the calls of a start that loads no package. Times and memory are informative; the limits on counts are
+//! in `crates/cli/tests/start.rs`.
 
 mod memory;
 
@@ -51,6 +52,8 @@ struct Side {
     project: PathBuf,
     /// The program's cache folders.
     kept: Vec<PathBuf>,
+    /// Arguments that compile what the program supplies to extensions, if that is not part of its installation.
+    supply: &'static [&'static str],
     replies: Replies,
 }
 
@@ -88,7 +91,7 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<()> {
     };
     let lab = target.join("start");
     let replies = Replies::serve()?;
-    let own = Side::at(&lab, "PiJS", vec![pi], &replies)?;
+    let own = Side { supply: &["ext", "supply"], ..Side::at(&lab, "PiJS", vec![pi], &replies)? };
     own.install()?;
     let mut sides = vec![own];
     if let Some(folder) = &options.node_pi {
@@ -110,9 +113,7 @@ pub fn run(options: &Options, print: &mut dyn FnMut(&str)) -> Result<()> {
         "| side | first start | cached start | file system calls | bytes read | memory (Pss) | resident |\n|---|---:|---:|---:|---:|---:|---:|",
     );
     for side in &sides {
-        for kept in &side.kept {
-            let _ = fs::remove_dir_all(kept);
-        }
+        side.forget()?;
         let first = side.start()?;
         let median = side.median()?;
         let counted = side.count(&START)?.map_or_else(
@@ -183,7 +184,7 @@ impl Side {
         // jiti keeps compiled files in the folder for temporary files.
         let kept = vec![home.join(".cache/pijs/artifacts"), home.join("tmp/jiti"), home.join("tmp/node-compile-cache")];
         fs::create_dir_all(home.join("tmp"))?;
-        Ok(Self { name, program, home, project, kept, replies: replies.clone() })
+        Ok(Self { name, program, home, project, kept, supply: &[], replies: replies.clone() })
     }
 
     /// Selects the packages in `settings` for the following starts.
@@ -199,6 +200,17 @@ impl Side {
         command.env("HOME", &self.home).env("TMPDIR", self.home.join("tmp"));
         command.env_remove("XDG_CACHE_HOME").env_remove("PI_CODING_AGENT_DIR");
         command
+    }
+
+    /// Removes everything that earlier starts compiled, except for what the program supplies to extensions.
+    fn forget(&self) -> Result<()> {
+        for kept in self.kept.iter().filter(|kept| kept.exists()) {
+            fs::remove_dir_all(kept).with_context(|| format!("emptying {}", kept.display()))?;
+        }
+        if self.supply.is_empty() {
+            return Ok(());
+        }
+        ended(self.command(&[]).args(self.supply))
     }
 
     /// Installs the packages from the lock file.
