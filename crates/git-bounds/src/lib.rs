@@ -5,7 +5,8 @@
 //! this one borrows from, files that arguments or the user's configuration name, programs, and the keys that its command uses
 //! ([`git_keys`]).
 //!
-//! [`ObeyedFiles`] finds the files that the settings of a project's repository name as programs.
+//! [`search_links`] finds links of a repository that lead to keys, and [`ObeyedFiles`] the files that the settings of a project's
+//! repository name as programs.
 //!
 //! All paths are resolved when the bounds are made. The supervisor opens them without following links, so a path that is exchanged
 //! later is left out. A file that is left out by mistake makes git fail with *Permission denied*; it never makes git read more.
@@ -13,10 +14,12 @@
 #![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod links;
 mod locate;
 mod obeyed_files;
 mod settings;
 
+pub use links::{LinkSearch, search_links};
 pub use locate::{changed_folder, git_folder};
 pub use obeyed_files::ObeyedFiles;
 pub use settings::{GitKeys, GitSetting, git_keys, only_repository_signs};

@@ -17,8 +17,9 @@
 use super::ExecOptions;
 use super::program::{self, Program, ProgramLine};
 use super::{shims, view};
-use links::LinkSearch;
-use pijs_git_bounds::{FileBounds, GitKeys, GitSetting, GitUse, SessionFolders, git_keys, only_repository_signs};
+use pijs_git_bounds::{
+    FileBounds, GitKeys, GitSetting, GitUse, LinkSearch, SessionFolders, git_keys, only_repository_signs, search_links,
+};
 use pijs_hostcall::places::{Places, ProgramView, Protection};
 use pijs_hostcall::{Permit, Reason};
 use pijs_programs::git_settings::{CHANGE_FILES, SETTINGS, STRATEGIES, USERS_SETTINGS, VARIABLES};
@@ -31,7 +32,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use survey::{Entry, Survey, global_options};
 
-mod links;
 mod survey;
 
 /// A command that fails with a reason. It contains no text of the repository, because a shell runs it.
@@ -196,7 +196,7 @@ fn check_links(
     let is_closed = |path: &Path| {
         guard!(ExecGitLinks) && permit.places().protection(path, permit.package_root()) == Protection::All
     };
-    match links::search(folders, is_closed) {
+    match search_links(folders, is_closed) {
         LinkSearch::Open(links) => Ok(links),
         LinkSearch::Found(link) => {
             let name = link.file_name().unwrap_or_default().to_string_lossy();

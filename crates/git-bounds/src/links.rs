@@ -13,8 +13,9 @@ const MAX_ENTRIES: usize = 20_000;
 /// Folders of a repository that are not read: git prints nothing of them but names, and submodules have repositories of their own.
 const SKIPPED: &[&str] = &["hooks", "lfs", "logs", "modules", "objects", "refs"];
 
-/// Result of a search.
-pub(super) enum LinkSearch {
+/// Result of a search for links.
+#[derive(Debug)]
+pub enum LinkSearch {
     /// No link leads to a closed file; contains the name and target of each.
     Open(Vec<(OsString, PathBuf)>),
     /// A link does.
@@ -24,7 +25,7 @@ pub(super) enum LinkSearch {
 }
 
 /// Searches the folders of a repository, and the folders that links in them lead to.
-pub(super) fn search(repository: &[PathBuf], is_closed: impl Fn(&Path) -> bool) -> LinkSearch {
+pub fn search_links(repository: &[PathBuf], is_closed: impl Fn(&Path) -> bool) -> LinkSearch {
     let mut open = repository.to_vec();
     open.extend(repository.iter().map(|folder| folder.join("objects/info")));
     let (mut linked, mut links, mut entries) = (BTreeSet::new(), Vec::new(), 0);
