@@ -72,7 +72,7 @@ fn document(file: &Path, found: &std::result::Result<Audit, Broken>) -> Value {
     match found {
         Ok(audit) => json!({
             "file": file, "ok": true, "lines": audit.verified.lines, "first": audit.verified.first,
-            "torn": audit.verified.torn, "head": hex(&audit.verified.head.hash), "calls": audit.calls,
+            "torn": audit.verified.torn, "head": hex::encode(audit.verified.head.hash), "calls": audit.calls,
             "open": audit.open.iter().map(open_call).collect::<Vec<_>>(),
             "pruned": audit.verified.first, "counted": audit.counted, "uncounted": audit.uncounted,
         }),
@@ -108,10 +108,6 @@ fn sentence(file: &Path, found: &std::result::Result<Audit, Broken>) -> String {
         }
         Err(broken) => format!("{} line {}: {}", broken.file.display(), broken.line.line, broken.line.problem),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 struct Reader(Box<dyn VfsFile>);

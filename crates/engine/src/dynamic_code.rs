@@ -75,10 +75,7 @@ pub(crate) fn compile_module<'js>(call: &NativeCall<'_, 'js>) -> Result<Value<'j
 
 /// Builds the hostcall that requests consent to compile a text. `path` is `None` for text that comes from no file.
 pub(crate) fn consent_request(call: &NativeCall<'_, '_>, path: Option<&str>, text: &str) -> HostCall {
-    let mut digest = "sha256:".to_owned();
-    for byte in Sha256::digest(text.as_bytes()) {
-        let _ = write!(digest, "{byte:02x}");
-    }
+    let digest = format!("sha256:{}", hex::encode(Sha256::digest(text.as_bytes())));
     let mut params = Map::new();
     params.insert("op".to_owned(), Json::from("compile"));
     if let Some(path) = path {

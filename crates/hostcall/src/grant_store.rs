@@ -33,16 +33,14 @@ pub fn code_digest(inputs: &BTreeMap<String, String>) -> String {
             hash.update(text.as_bytes());
         }
     }
-    let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", hex::encode(hash.finalize()))
 }
 
 /// Returns `sha256:HEX` over the definition of a tool as the model receives it.
 pub fn tool_digest(spec: &ToolSpec) -> String {
     let ToolSpec { name, label, description, parameters, prompt_snippet, prompt_guidelines, .. } = spec;
     let said = serde_json::json!([name, label, description, parameters, prompt_snippet, prompt_guidelines]);
-    let hex: String = Sha256::digest(said.to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", hex::encode(Sha256::digest(said.to_string())))
 }
 
 /// The grants of all packages of an installation.

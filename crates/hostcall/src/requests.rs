@@ -205,8 +205,7 @@ fn without_free_places(mut request: CapabilityRequest) -> CapabilityRequest {
 /// Returns `sha256:HEX` over a manifest. Grants are bound to this digest and to the code.
 pub fn digest(manifest: &CapabilityManifest) -> String {
     let bytes = serde_json::to_vec(&manifest.capabilities).unwrap_or_default();
-    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
 /// Formats a request for `pi ext grants allow`: one grant for each scope entry, with paths normalized.

@@ -97,8 +97,7 @@ impl<'a> Variable<'a> {
 
 /// Returns `sha256:HEX`.
 pub(crate) fn digest_of(bytes: &[u8]) -> String {
-    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{DIGEST_PREFIX}{hex}")
+    format!("{DIGEST_PREFIX}{}", hex::encode(Sha256::digest(bytes)))
 }
 
 /// A variable pattern before a program in a grant: `RM=echo`, `NODE_ENV=*`, `PI_*=*`.

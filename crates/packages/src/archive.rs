@@ -173,7 +173,7 @@ pub(crate) fn digest_files<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>)
         tree.update((bytes.len() as u64).to_le_bytes());
         tree.update(bytes);
     }
-    tree.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(tree.finalize())
 }
 
 /// Reads a gzipped tar archive in npm's form: one folder at the top, regular files below.

@@ -137,7 +137,7 @@ impl Manifest {
             )
             .caused_by(error)
         })?;
-        manifest.hash = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        manifest.hash = hex::encode(Sha256::digest(bytes));
         Ok(manifest)
     }
 

@@ -75,7 +75,7 @@ async fn serve_all(
     let address = listener.local_addr().map_err(cannot)?;
     let mut bytes = [0; 24];
     first.ambient().random.fill(&mut bytes);
-    let token: Arc<str> = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+    let token: Arc<str> = hex::encode(bytes).into();
     say(&format!("ws://{address}/?token={token}"));
     let admission = ClientAdmission::new(Arc::clone(&first.ambient().timer), token);
     let (said, mut heard) = mpsc::channel(256);

@@ -75,8 +75,7 @@ fn name_of(session_id: &str) -> String {
     if is_plain || !guard!(LedgerName) {
         return session_id.to_owned();
     }
-    let digest: String = Sha256::digest(session_id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("session-{digest}")
+    format!("session-{}", hex::encode(Sha256::digest(session_id.as_bytes())))
 }
 
 /// Starts a thread that writes the ledger. If that fails, lines are written during turns.

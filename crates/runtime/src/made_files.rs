@@ -56,8 +56,7 @@ impl MadeFolder {
     }
 
     fn path(&self, key: &str) -> PathBuf {
-        let digest: String = Sha256::digest(key).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        self.folder.join(format!("{digest}.jsonl"))
+        self.folder.join(format!("{}.jsonl", hex::encode(&Sha256::digest(key)[..16])))
     }
 }
 

@@ -417,9 +417,8 @@ pub fn redactor_of(config: &ServerConfig) -> Redactor {
 
 /// Returns the requests and the code digest that answers about a server are bound to.
 fn present_of(config: &ServerConfig) -> (CapabilityManifest, String) {
-    let hex: String = Sha256::digest(config.identity()).iter().map(|byte| format!("{byte:02x}")).collect();
     let asked = CapabilityManifest { schema: CAPABILITY_SCHEMA.to_owned(), capabilities: Vec::new() };
-    (asked, format!("sha256:{hex}"))
+    (asked, format!("sha256:{}", hex::encode(Sha256::digest(config.identity()))))
 }
 
 /// Returns the key of the record of the server `mcp:NAME`, and an empty record. `None` when no server has this name here.

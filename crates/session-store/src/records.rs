@@ -230,7 +230,8 @@ impl SessionRecords {
     fn lines(&self, session: &str) -> PathBuf {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let is_plain = (1..=MAX_NAME_BYTES).contains(&session.len()) && session.bytes().all(plain);
-        let name = if is_plain { session.to_owned() } else { format!("session-{}", hex(&digest(session.as_bytes()))) };
+        let name =
+            if is_plain { session.to_owned() } else { format!("session-{}", hex::encode(digest(session.as_bytes()))) };
         self.folder.join(format!("{name}.lines"))
     }
 
@@ -271,7 +272,7 @@ impl RecordWriter {
             RecordedAuthor::Own => '+',
             RecordedAuthor::Answered => '=',
         };
-        let text: String = lines.into_iter().map(|line| format!("{mark}{}\n", hex(&line))).collect();
+        let text: String = lines.into_iter().map(|line| format!("{mark}{}\n", hex::encode(line))).collect();
         let written = self.file(session).and_then(|file| write_all(file, text.as_bytes()));
         self.is_due |= written.is_ok();
         if let Err(error) = written {
@@ -302,17 +303,9 @@ impl RecordWriter {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn from_hex(text: &[u8]) -> Option<LineDigest> {
-    let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 32 && text.is_ascii())?;
-    let mut out = [0; 16];
-    for (at, byte) in out.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(out)
+    let mut digest = LineDigest::default();
+    hex::decode_to_slice(text, &mut digest).ok().map(|()| digest)
 }
 
 #[cfg(test)]

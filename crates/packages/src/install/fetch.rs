@@ -211,7 +211,7 @@ impl Installer {
             folder,
             _staging: staging,
             manifest: manifest.expect("a plan includes the package itself"),
-            tree: tree.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+            tree: hex::encode(tree.finalize()),
             warnings,
             packages,
             names: plan.names().cloned().collect(),

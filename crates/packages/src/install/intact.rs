@@ -107,9 +107,9 @@ fn tree_of(place: &Path, locked: &Locked, largest: u64) -> Option<String> {
             add_to(&mut digest, &bytes);
         }
         add_to(&mut tree, place.as_bytes());
-        add_to(&mut tree, hex(digest).as_bytes());
+        add_to(&mut tree, hex::encode(digest.finalize()).as_bytes());
     }
-    Some(hex(tree))
+    Some(hex::encode(tree.finalize()))
 }
 
 /// Returns the path of the package that a file belongs to, and the file's path in it.
@@ -122,8 +122,4 @@ fn owner_of<'a>(packages: &BTreeMap<&'a str, BTreeMap<String, PathBuf>>, path: &
 fn add_to(digest: &mut Sha256, part: &[u8]) {
     digest.update((part.len() as u64).to_le_bytes());
     digest.update(part);
-}
-
-fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

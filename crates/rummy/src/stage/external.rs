@@ -46,7 +46,7 @@ fn folder_beside(beside: &Path, name: &str) -> PathBuf {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     let name = match is_plain {
         true => name.to_owned(),
-        false => Sha256::digest(name).iter().take(8).map(|byte| format!("{byte:02x}")).collect(),
+        false => hex::encode(&Sha256::digest(name)[..8]),
     };
     let mut of = beside.file_name().unwrap_or_default().to_owned();
     of.push(format!(".{name}"));

@@ -94,10 +94,7 @@ impl Timer for AgentTap {
 impl Randomness for AgentTap {
     fn fill(&self, out: &mut [u8]) {
         self.ambient.random.fill(out);
-        self.record(|| {
-            let hex = out.iter().map(|byte| format!("{byte:02x}")).collect();
-            AgentRecord::Random { hex }
-        });
+        self.record(|| AgentRecord::Random { hex: hex::encode(out) });
     }
 }
 

@@ -102,8 +102,7 @@ fn digest(file: &Path, found: &Metadata, known: Option<&String>) -> std::io::Res
             }
         }
     }
-    let hex: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("sha256:{hex} {stamp}"))
+    Ok(format!("sha256:{} {stamp}", hex::encode(hasher.finalize())))
 }
 
 #[cfg(test)]
