@@ -8,6 +8,7 @@
 //! package (the *head*) belong to the interpreter, so a folder among them counts as code. Arguments behind it belong to the script,
 //! and only files count.
 
+use crate::file_addresses::decoded;
 use crate::shell_words::{Variables, commands_of, is_text, words_of_text};
 use crate::variables::steers;
 use crate::{Kind, files_of_argument, kind_of, name_of, possible_files};
@@ -388,27 +389,8 @@ fn module(argument: &str) -> Option<&str> {
 
 /// Returns the path that a part of an argument names: in a URL, `%2e` and its like are decoded.
 fn named_by(arg: &str, part: &str) -> String {
-    if arg.contains("file:") { percent_decoded(part) } else { part.to_owned() }
-}
-
-/// Decodes `%2e` and its like. Text that is no such escape stays.
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = after.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+    let decoded = if arg.contains("file:") { decoded(part, true) } else { None };
+    decoded.unwrap_or_else(|| part.to_owned())
 }
 
 #[cfg(test)]

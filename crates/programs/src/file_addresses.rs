@@ -1,5 +1,7 @@
 //! Reads the addresses of files as `curl` does: percent encoding, braces and ranges.
 
+use percent_encoding::percent_decode_str;
+
 /// Maximum number of files that the braces of an argument of `curl` expand to.
 const MAX_EXPANDED: usize = 1000;
 
@@ -11,21 +13,7 @@ pub fn decoded(text: &str, is_any: bool) -> Option<String> {
     if !is_any && !text.as_bytes().windows(SCHEME.len()).any(is_scheme) {
         return None;
     }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        let digit = |at: usize| behind.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-        match (first, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                bytes.extend(u8::try_from(high * 16 + low));
-                rest = &behind[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = behind;
-            }
-        }
-    }
+    let mut bytes: Vec<u8> = percent_decode_str(text).collect();
     if let Some(at) = bytes.windows(SCHEME.len()).position(is_scheme) {
         bytes[at..at + SCHEME.len()].make_ascii_lowercase();
     }
