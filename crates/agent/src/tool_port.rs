@@ -16,8 +16,7 @@ use pijs_connectors::fs::{FsConnector, PermittedFiles};
 use pijs_connectors::ports::{PortAnswer, ToolCall, ToolPort};
 use pijs_connectors::system::Kind as ConnectorKind;
 use pijs_host::ModelCallAuthority;
-use pijs_hostcall::places::ProgramView;
-use pijs_hostcall::{Caller, CancelToken, Permit};
+use pijs_hostcall::{Caller, CancelToken, CommandLimits, Permit};
 use pijs_protocol::{ErrorCode, HostcallError};
 use pijs_tools::system::{DirectoryEntry, FileKind, Shell, ShellOutcome, ToolSystem};
 use pijs_tools::words::Words;
@@ -203,8 +202,8 @@ pub(crate) struct PermittedSystem {
 enum ShellAccess {
     /// As a program of the calling extension.
     Own(Arc<ExecConnector>, Permit),
-    /// In the model's shell with these restrictions.
-    Model(Arc<dyn ToolSystem>, ProgramView),
+    /// In the model's shell with these limits.
+    Model(Arc<dyn ToolSystem>, CommandLimits),
 }
 
 impl PermittedSystem {
@@ -212,7 +211,7 @@ impl PermittedSystem {
     pub(crate) fn of_model(options: &AgentOptions, bound: &ModelCallAuthority) -> Self {
         Self {
             files: options.files.permitted(bound.permit.clone(), CancelToken::new()),
-            programs: ShellAccess::Model(Arc::clone(&options.system), bound.view.clone()),
+            programs: ShellAccess::Model(Arc::clone(&options.system), bound.limits.clone()),
             refusal: Mutex::default(),
         }
     }
@@ -288,7 +287,7 @@ impl ToolSystem for PermittedSystem {
     fn shell(&self, shell: Shell) -> BoxFuture<'static, io::Result<ShellOutcome>> {
         let (programs, permit) = match &self.programs {
             ShellAccess::Own(programs, permit) => (Arc::clone(programs), permit.clone()),
-            ShellAccess::Model(system, view) => return system.shell(Shell { view: view.clone(), ..shell }),
+            ShellAccess::Model(system, limits) => return system.shell(Shell { limits: limits.clone(), ..shell }),
         };
         async move {
             let ended = programs.shell(&permit, &shell.command, &shell.cwd, shell.timeout).await?;

@@ -8,7 +8,7 @@ use crate::extensions::Event;
 use crate::observer::{RunShell, ShellOutput};
 use futures_util::FutureExt as _;
 use pijs_host::Behind;
-use pijs_hostcall::places::ProgramView;
+use pijs_hostcall::CommandLimits;
 use pijs_llm::message::BashExecution;
 use pijs_protocol::guard;
 use pijs_tools::system::{Shell, ShellOutcome};
@@ -58,17 +58,17 @@ impl Agent {
         exclude: Option<bool>,
         cancel: CancellationToken,
     ) -> Result<BashResult, String> {
-        self.user_bash_as(None, command, exclude, ProgramView::default(), cancel).await
+        self.user_bash_as(None, command, exclude, CommandLimits::default(), cancel).await
     }
 
-    /// Runs a command for a front end that numbers its commands: events about the output contain `id`. `view` restricts a command
+    /// Runs a command for a front end that numbers its commands: events about the output contain `id`. `limits` restrict a command
     /// that an extension wrote.
     pub async fn user_bash_as(
         &self,
         id: Option<&Value>,
         command: &str,
         exclude: Option<bool>,
-        view: ProgramView,
+        limits: CommandLimits,
         cancel: CancellationToken,
     ) -> Result<BashResult, String> {
         self.control.observe_act("bash", || json!({"id": id, "command": command, "exclude": exclude}));
@@ -95,7 +95,7 @@ impl Agent {
                     .map_err(|error| format!("a user_bash handler returned an invalid result: {error}"))?,
                 None => match answer.get("operations").and_then(|operations| operations.get("exec")) {
                     Some(exec) => self.elsewhere(id, command, exec, &answer, cancel).await?,
-                    None => self.here(id, command, self.restrictions(command, view).await?, cancel).await?,
+                    None => self.here(id, command, self.limits_of_session(command, limits).await?, cancel).await?,
                 },
             };
             let run = BashExecution {
@@ -116,17 +116,17 @@ impl Agent {
     }
 
     /// Adds the restrictions of a session that an extension started: the command may come from that extension.
-    async fn restrictions(&self, command: &str, view: ProgramView) -> Result<ProgramView, String> {
-        let Some(starter) = self.options.starter.as_ref().filter(|_| view.is_open()) else { return Ok(view) };
+    async fn limits_of_session(&self, command: &str, limits: CommandLimits) -> Result<CommandLimits, String> {
+        let Some(starter) = self.options.starter.as_ref().filter(|_| limits.view.is_open()) else { return Ok(limits) };
         let authority = self.extensions.vouch(starter, "bash", &json!({"command": command}), Behind::Starter).await?;
-        Ok(authority.map_or(view, |authority| authority.view))
+        Ok(authority.map_or(limits, |authority| authority.limits))
     }
 
     async fn here(
         &self,
         id: Option<&Value>,
         command: &str,
-        view: ProgramView,
+        limits: CommandLimits,
         cancel: CancellationToken,
     ) -> Result<BashResult, String> {
         let (sender, mut pieces) = mpsc::channel(16);
@@ -135,7 +135,7 @@ impl Agent {
             cwd: self.options.cwd.clone(),
             variables: Default::default(),
             timeout: None,
-            view,
+            limits,
             cancel,
             output: sender,
         };

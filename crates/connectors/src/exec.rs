@@ -183,16 +183,9 @@ impl ExecConnector {
         timeout: Option<Duration>,
     ) -> io::Result<ShellEnd> {
         let (inner, its) = (Arc::clone(&self.inner), permit.clone());
-        let (line, cwd) = (("bash".to_owned(), vec!["-c".to_owned(), command.to_owned()]), cwd.to_owned());
-        let start = run_blocking(move || {
-            let cwd = std::fs::canonicalize(cwd)?;
-            let place = StartPlace::new(crate::system::open_folder(&cwd)?, cwd)?;
-            let env = environment::visible(&inner.options);
-            let start = restricted(&its, line, place, env, &inner.options, (false, &[]));
-            let start = start.map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, error.message))?;
-            start.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
-        });
-        let start = start.await??;
+        let (command, cwd) = (command.to_owned(), cwd.to_owned());
+        let find = move || restricted_shell(&its, command, &cwd, environment::visible(&inner.options), &inner.options);
+        let start = run_blocking(find).await??;
         let child = self.inner.start(start).await?;
         let limits = self.inner.limits(None, timeout, None);
         let ProgramOutcome { exit, killed, stdout, stderr, tree, .. } =
@@ -305,6 +298,22 @@ fn restricted(
         joins_streams: false,
         is_own: false,
     }))
+}
+
+/// Restricts `bash -c COMMAND` like another program of the extension.
+fn restricted_shell(
+    permit: &Permit,
+    command: String,
+    cwd: &Path,
+    env: BTreeMap<String, String>,
+    options: &ExecOptions,
+) -> io::Result<StartOptions> {
+    let cwd = std::fs::canonicalize(cwd)?;
+    let place = StartPlace::new(crate::system::open_folder(&cwd)?, cwd)?;
+    let line = ("bash".to_owned(), vec!["-c".to_owned(), command]);
+    let start = restricted(permit, line, place, env, options, (false, &[]));
+    let start = start.map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, error.message))?;
+    start.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Returns the environment of the program. The gate decided about the folder by its name, so variables are looked up by that

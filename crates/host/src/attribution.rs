@@ -22,7 +22,9 @@ use pijs_durable::without_links;
 use pijs_hostcall::places::ProgramView;
 use pijs_hostcall::policy::Mode;
 use pijs_hostcall::subject::{PathForm, PathUse};
-use pijs_hostcall::{Access, Caller, Decision, Judgement, ModelCall, ParsedCall, Permit, Profile, Reason, Rule};
+use pijs_hostcall::{
+    Access, Caller, CommandLimits, Decision, Judgement, ModelCall, ParsedCall, Permit, Profile, Reason, Rule,
+};
 use pijs_protocol::{ExtensionId, guard};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -48,17 +50,20 @@ pub enum Behind {
 pub struct ModelCallAuthority {
     /// Permit under which the call runs; it checks every file that is accessed.
     pub permit: Permit,
-    /// Restrictions of a command, which runs like a program of the extension unless the user agreed to it.
-    pub view: ProgramView,
+    /// Restrictions of a command.
+    pub limits: CommandLimits,
 }
 
 impl ModelCallAuthority {
     /// Adds the restrictions of another extension that influenced the call.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let hides_secrets = self.view.hides_secrets || other.view.hides_secrets;
-        let view = if self.view.is_open() { other.view } else { self.view };
-        Self { permit: self.permit.and(other.permit), view: ProgramView { hides_secrets, ..view } }
+        let (own, others) = (self.limits, other.limits);
+        let hides_secrets = own.view.hides_secrets || others.view.hides_secrets;
+        let view = if own.view.is_open() { others.view } else { own.view };
+        let limits =
+            CommandLimits { view: ProgramView { hides_secrets, ..view }, author: own.author.or(others.author) };
+        Self { permit: self.permit.and(other.permit), limits }
     }
 }
 
@@ -78,7 +83,7 @@ impl Host {
             let is_bound = guard!(AttributionStartedFiles) && !self.reads_own_result(tool, input);
             let bound = || ModelCallAuthority {
                 permit: gate.permit(&caller.behind_model(), "tool").of_model(ModelCall::LedUnasked),
-                view: gate.places().program_view(),
+                limits: CommandLimits { view: gate.places().program_view(), author: None },
             };
             return Ok(is_bound.then(bound));
         }
@@ -90,8 +95,8 @@ impl Host {
             return Ok(None);
         }
         let Some((decision, permit)) = self.judged(&caller, tool, input, asks).await else {
-            let view = ProgramView { hides_secrets: true, ..gate.places().program_view() };
-            return Ok(Some(ModelCallAuthority { permit: gate.permit(&caller, "tool"), view }));
+            let permit = gate.permit(&caller, "tool");
+            return Ok(Some(ModelCallAuthority { limits: limits_of_program(&permit), permit }));
         };
         let (decision, permit) = match self.real_input(input) {
             Some(real) if decision.allowed && guard!(AttributionRealPath) => {
@@ -118,12 +123,13 @@ impl Host {
             // A call of the model that the user agreed to runs with the model's rights.
             let is_agreed_to = is_led && decision.allowed && !may_by_itself();
             // After a message of an extension, the model goes on with the user's work, which may need keys.
-            let hides_secrets = !is_led || gate.policy().mode == Mode::Strict;
-            let view = match is_agreed_to {
-                true => ProgramView::default(),
-                false => ProgramView { hides_secrets, ..gate.places().program_view() },
+            let is_models = is_led && gate.policy().mode != Mode::Strict;
+            let limits = match is_agreed_to {
+                true => CommandLimits::default(),
+                false if is_models => CommandLimits { view: gate.places().program_view(), author: None },
+                false => limits_of_program(&permit),
             };
-            let bound = ModelCallAuthority { permit: permit.of_model(call), view };
+            let bound = ModelCallAuthority { permit: permit.of_model(call), limits };
             return Ok(guard!(AttributionBoundPaths).then_some(bound));
         }
         Err(self.not_run(extension, tool, how, &decision))
@@ -195,11 +201,11 @@ impl Host {
 
     /// Decides whether a shell command runs that this extension put into the editor and the user submitted. Returns its
     /// restrictions.
-    pub async fn lets_run(&self, extension: &ExtensionId, command: &str) -> Option<ProgramView> {
+    pub async fn lets_run(&self, extension: &ExtensionId, command: &str) -> Option<CommandLimits> {
         let caller = self.caller_of(extension);
         let input = json!({"command": command});
         let (decision, permit) = self.judged(&caller, "bash", &input, true).await?;
-        decision.allowed.then(|| ProgramView { hides_secrets: true, ..permit.places().program_view() })
+        decision.allowed.then(|| limits_of_program(&permit))
     }
 
     /// Decides whether one of pi's own commands runs that this extension wrote and the user submitted. Such a command accesses
@@ -274,4 +280,10 @@ impl Host {
         };
         Some((decision, gate.permit(caller, method)))
     }
+}
+
+/// Returns the limits of a command that runs as a program of the permit's extension.
+fn limits_of_program(permit: &Permit) -> CommandLimits {
+    let view = ProgramView { hides_secrets: true, ..permit.places().program_view() };
+    CommandLimits { view, author: Some(permit.clone()) }
 }

@@ -52,7 +52,7 @@ mod sockets;
 
 pub use created_files::{MAX_CREATED, MadeFiles, ReadBy, Stamp};
 pub use listeners::Listening;
-pub use permit::{ModelCall, Permit};
+pub use permit::{CommandLimits, ModelCall, Permit};
 pub use prompting::{MAX_WAITING, MUTED_AFTER};
 pub use refusals::CURE;
 pub use sessions::SessionFiles;

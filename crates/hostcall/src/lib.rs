@@ -68,7 +68,7 @@ pub use connector::{Connector, Request};
 pub use decision::{Decision, Reason, Rule};
 pub use derive::ParsedCall;
 pub use dispatch::{BuildRecord, Dispatcher, DispatcherBuilder, ReadCall};
-pub use gate::{Gate, GateBuilder, Judgement, MadeFiles, ModelCall, Permit, ReadBy, Stamp};
+pub use gate::{CommandLimits, Gate, GateBuilder, Judgement, MadeFiles, ModelCall, Permit, ReadBy, Stamp};
 pub use in_flight::{ChunkSink, StartedCall};
 pub use ledger::{Ledger, LedgerOptions, LedgerSink, MemorySink};
 pub use output::Output;

@@ -33,7 +33,7 @@ pub(super) async fn run(context: &mut ToolContext<'_>, input: Input) -> Result<T
         cwd: context.cwd.to_owned(),
         variables: context.about.variables.clone(),
         timeout,
-        view: Default::default(),
+        limits: Default::default(),
         cancel: context.cancel.clone(),
         output: sender,
     };

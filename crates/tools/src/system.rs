@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use pijs_connectors::exec::{OwnShell, StartedCommand};
 use pijs_durable::Disk;
 use pijs_environment::{Ambient, Wait};
-use pijs_hostcall::places::ProgramView;
+use pijs_hostcall::CommandLimits;
 use pijs_hostcall::spilled::SpilledResults;
 use pijs_protocol::guard;
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ pub struct Shell {
     /// Time after which the command is killed.
     pub timeout: Option<Duration>,
     /// Restrictions of the command; none if no extension influenced it.
-    pub view: ProgramView,
+    pub limits: CommandLimits,
     /// Kills the command.
     pub cancel: CancellationToken,
     /// Receives stdout and stderr in the order of arrival.
@@ -266,7 +266,7 @@ fn names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
 /// Runs a command line to its end. On cancellation or timeout, kills it with all its descendants.
 async fn run_shell(shell: Shell, ambient: Ambient, programs: OwnShell) -> io::Result<ShellOutcome> {
     let StartedCommand { mut running, output } =
-        programs.start(&shell.command, &shell.cwd, &shell.variables, shell.view).await?;
+        programs.start(&shell.command, &shell.cwd, &shell.variables, shell.limits).await?;
     let reading = pump(output, shell.output);
     tokio::pin!(reading);
     let timeout = async {

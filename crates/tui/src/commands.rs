@@ -10,7 +10,7 @@ use super::task::UiTask;
 use super::transcript::Style;
 use pijs_agent::{DeliverAs, Ending, InputSource, Outcome};
 use pijs_host::CallbackOutcome;
-use pijs_hostcall::places::ProgramView;
+use pijs_hostcall::CommandLimits;
 use pijs_llm::message::{Content, Message, StopReason};
 use pijs_llm::provider::one_line;
 use pijs_protocol::{ExtensionId, guard};
@@ -250,15 +250,15 @@ impl UserCommands {
     async fn say(&self, text: &str, later: bool, by: Option<ExtensionId>) {
         let trimmed = text.trim();
         if let Some(command) = trimmed.strip_prefix('!') {
-            let mut view = ProgramView::default();
+            let mut limits = CommandLimits::default();
             if let Some(by) = by {
                 let plain = command.strip_prefix('!').unwrap_or(command).trim();
                 match self.session.host.lets_run(&by, plain).await {
-                    Some(restricted) => view = restricted,
+                    Some(restricted) => limits = restricted,
                     None => return self.inform(&format!("not run: {by} wrote this command")),
                 }
             }
-            return self.bash(command, view).await;
+            return self.bash(command, limits).await;
         }
         if let Some(line) = trimmed.strip_prefix('/') {
             let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -484,7 +484,7 @@ impl UserCommands {
     }
 
     /// Runs `!command`, or `!!command`, whose output is hidden from the model.
-    async fn bash(&self, command: &str, restricted: ProgramView) {
+    async fn bash(&self, command: &str, limits: CommandLimits) {
         let (command, is_excluded) = match command.strip_prefix('!') {
             Some(command) => (command.trim(), true),
             None => (command.trim(), false),
@@ -500,7 +500,7 @@ impl UserCommands {
             events::begin_bash(view, number, command);
         });
         let (agent, id) = (&self.session.agent, number.into());
-        let result = agent.user_bash_as(Some(&id), command, Some(is_excluded), restricted, cancel).await;
+        let result = agent.user_bash_as(Some(&id), command, Some(is_excluded), limits, cancel).await;
         self.shells.borrow_mut().remove(&number);
         self.screen.change(|view| {
             view.run.end_shell();

@@ -1,22 +1,23 @@
 //! Runs pi's own shell: the model's `bash` tool and the commands that the user types after `!`.
 //!
 //! No extension is the caller, so no grant applies: a command has the user's whole environment and privileges, and may write
-//! wherever the user may. The caller passes a view for a command that an extension influenced. As for programs of extensions,
-//! a supervisor between host and shell stops all processes that the shell started, at a timeout, at an abort, and
-//! when the host exits. Processes that a command leaves behind when it exits by itself live as long as the host.
+//! wherever the user may. The caller passes limits for a command that an extension influenced; one that an extension wrote is
+//! restricted like a program of that extension. As for such programs, a supervisor between host and shell stops all processes
+//! that the shell started, at a timeout, at an abort, and when the host exits. Processes that a command leaves behind when it exits by itself live as long as the host.
 
-use super::ExecOptions;
 use super::child::{ProgramExit, StartOptions, TreeHandle, start};
 use super::program;
 use super::view::terminals;
+use super::{ExecOptions, restricted_shell};
 use crate::blocking::run_blocking;
+use pijs_hostcall::CommandLimits;
 use pijs_hostcall::places::ProgramView;
 use pijs_protocol::guard;
 use pijs_redact::is_secret_key;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::unix::pipe;
@@ -70,24 +71,20 @@ impl OwnShell {
         Self(Arc::new(ShellState { options: ExecOptions { grace: GRACE, ..options }, orphaned: Mutex::default() }))
     }
 
-    /// Starts `bash -c COMMAND` with `extra_env` added to its environment; an empty value removes a variable. `view` restricts
-    /// the command.
+    /// Starts `bash -c COMMAND` with `extra_env` added to its environment; an empty value removes a variable.
     ///
     /// # Errors
     ///
-    /// Fails with the system's error if there is no `bash`, or the folder does not exist.
+    /// Fails with the system's error if there is no `bash`, or the folder does not exist, or with the reason that a program of
+    /// the command's author may not start.
     pub async fn start(
         &self,
         command: &str,
         cwd: &Path,
         extra_env: &BTreeMap<String, String>,
-        mut view: ProgramView,
+        CommandLimits { mut view, author }: CommandLimits,
     ) -> io::Result<StartedCommand> {
-        let options = &self.0.options;
-        let search = options.env.get("PATH").map(String::as_str);
-        let program = program::find_for_user("bash", Some(FIRST)).or_else(|| program::find_for_user("bash", search));
-        let program = program.ok_or(io::ErrorKind::NotFound)?;
-        let mut env = options.env.clone();
+        let mut env = self.0.options.env.clone();
         if !view.is_open() && guard!(ExecTerminals) {
             view.closed.extend(terminals());
         }
@@ -100,27 +97,52 @@ impl OwnShell {
                 false => env.insert(name.clone(), value.clone()),
             };
         }
-        let what = StartOptions {
-            name: program.found.display().to_string(),
-            program,
-            args: vec!["-c".to_owned(), command.to_owned()],
-            env,
-            folder: Arc::new(crate::system::open_folder(&std::fs::canonicalize(cwd)?)?),
-            held: None,
-            cwd: cwd.to_owned(),
-            has_stdin: false,
-            joins_streams: true,
-            is_own: true,
-            view,
-            bounds: None,
-        };
-        let inner = Arc::clone(&self.0);
-        let child = run_blocking(move || start(what, &inner.options)).await??;
+        let (inner, command, cwd) = (Arc::clone(&self.0), command.to_owned(), cwd.to_owned());
+        let child = run_blocking(move || {
+            let options = &inner.options;
+            let mut what = match author.filter(|_| guard!(ExecWrittenCommand)) {
+                Some(author) => {
+                    let program = restricted_shell(&author, command, &cwd, env, options)?;
+                    StartOptions { joins_streams: true, ..program }
+                }
+                None => unrestricted(command, cwd, env, options)?,
+            };
+            what.view.closed.append(&mut view.closed);
+            what.view.unwritten.append(&mut view.unwritten);
+            start(what, options)
+        });
+        let child = child.await??;
         Ok(StartedCommand {
             running: RunningCommand { ended: child.ended, tree: child.tree, shell: self.clone() },
             output: pipe::Receiver::from_owned_fd(OwnedFd::from(child.stdout))?,
         })
     }
+}
+
+/// Returns how to start a command of the user or the model.
+fn unrestricted(
+    command: String,
+    cwd: PathBuf,
+    env: BTreeMap<String, String>,
+    options: &ExecOptions,
+) -> io::Result<StartOptions> {
+    let search = options.env.get("PATH").map(String::as_str);
+    let program = program::find_for_user("bash", Some(FIRST)).or_else(|| program::find_for_user("bash", search));
+    let program = program.ok_or(io::ErrorKind::NotFound)?;
+    Ok(StartOptions {
+        name: program.found.display().to_string(),
+        program,
+        args: vec!["-c".to_owned(), command],
+        env,
+        folder: Arc::new(crate::system::open_folder(&std::fs::canonicalize(&cwd)?)?),
+        held: None,
+        cwd,
+        has_stdin: false,
+        joins_streams: true,
+        is_own: true,
+        view: ProgramView::default(),
+        bounds: None,
+    })
 }
 
 impl RunningCommand {

@@ -5,7 +5,7 @@ use super::listeners::ListenAddress;
 use super::{Authority, Gate, GateGrant, Listening};
 use crate::caller::Profile;
 use crate::decision::Reason;
-use crate::places::Places;
+use crate::places::{Places, ProgramView};
 use crate::policy::Mode;
 use crate::scope::{Command, CompiledScope};
 use crate::subject::Access;
@@ -32,6 +32,15 @@ pub struct Permit {
     pub(super) model: Option<ModelCall>,
     /// Permits of other extensions with influence on the same call; each of them has to allow the access.
     pub(super) also: Vec<Permit>,
+}
+
+/// Restrictions of a command in pi's own shell.
+#[derive(Debug, Clone, Default)]
+pub struct CommandLimits {
+    /// Files that the command cannot access, and its environment.
+    pub view: ProgramView,
+    /// Permit of the extension that wrote the command, which is restricted like a program of that extension.
+    pub author: Option<Permit>,
 }
 
 /// An extension's influence on a call of the model.

@@ -275,6 +275,8 @@ super::guards! {
     ExecView = "exec.view",
     /// Confines writes of programs to the project and the temporary folder in strict mode.
     ExecWritable = "exec.writable",
+    /// Restricts a command of pi's own shell that an extension wrote like a program of that extension.
+    ExecWrittenCommand = "exec.written-command",
     /// Removes folders that extensions may write from the search path.
     ExecWrittenPath = "exec.written-path",
     /// Refuses to export a session through a link.
