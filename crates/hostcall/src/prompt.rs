@@ -38,6 +38,8 @@ pub struct Question {
     pub loss: ExpectedLoss,
     /// Whether [`Answer::AllowAlways`] would outlive the session. The prompt offers that answer only then.
     pub can_be_kept: bool,
+    /// Whether the whole subject is shown. If not, an answer covers this call only: a hidden part may name a file that changes.
+    pub is_whole: bool,
     /// Denials of this extension in a row; from three on, a prompt offers [`Answer::Mute`].
     pub refused: u32,
     /// Duration of [`Answer::AllowOnce`] and [`Answer::Deny`].
@@ -79,6 +81,7 @@ impl Question {
             requested: Vec::new(),
             loss,
             can_be_kept: false,
+            is_whole: true,
             refused: 0,
             holds: AnswerExtent::Call,
         }

@@ -67,11 +67,9 @@ impl<'a> Variable<'a> {
         format!("{start:?}... ({} more characters, {})", length - MAX_SHOWN_CHARS, digest_of(self.value.as_bytes()))
     }
 
-    /// Returns whether nothing of [`Variable::shown_value`] is cut or hidden that a shell or `make` would run.
+    /// Returns whether [`Variable::shown_value`] is the whole value. A hidden value may name a file, whose content can change.
     pub fn is_shown_whole(&self) -> bool {
-        let is_hidden = is_secret_key(self.name) && !self.names_place();
-        let runs = |c: char| c.is_whitespace() || "$`()<>|&;".contains(c);
-        if is_hidden { !self.value.contains(runs) } else { self.value.chars().count() <= MAX_SHOWN_CHARS }
+        (!is_secret_key(self.name) || self.names_place()) && self.value.chars().count() <= MAX_SHOWN_CHARS
     }
 
     /// Returns whether the value is a program, file or folder rather than a secret: `RESTIC_PASSWORD_COMMAND`, `TOKEN_FILE`.

@@ -57,7 +57,9 @@ pub fn choices(question: &Question, shown: ShownPart) -> Vec<AnswerChoice> {
     let mut choices = Vec::new();
     if shown == ShownPart::Whole {
         choices.push(choice("y", yes(question.holds).to_owned(), Answer::AllowOnce));
-        choices.push(choice("s", of(this, "this session"), Answer::AllowSubject));
+        if question.is_whole {
+            choices.push(choice("s", of(this, "this session"), Answer::AllowSubject));
+        }
         if question.can_be_kept {
             choices.push(choice("w", of(this, "always"), Answer::AllowAlways));
         }

@@ -183,6 +183,9 @@ impl Prompter for RpcUi {
         if question.package.is_empty() {
             choices.truncate(5);
         }
+        if !question.is_whole {
+            choices.retain(|(_, answer)| *answer != Answer::AllowSubject);
+        }
         if question.holds.is_yes_or_no() {
             choices.retain(|(_, answer)| matches!(answer, Answer::AllowOnce | Answer::Deny));
         }

@@ -209,6 +209,7 @@ impl Gate {
                 };
                 let requested = question.requested.clone();
                 let topic = self.topic(caller, required, &decision);
+                let is_whole = question.is_whole;
                 question.holds = place.extent(topic.as_ref());
                 let earlier = topic.as_ref().and_then(|topic| place.stored_answer(topic));
                 let mut reason = place.denied_meanwhile(&question);
@@ -224,6 +225,10 @@ impl Gate {
                         place.store_answer(topic, answer);
                     }
                     answer
+                };
+                let answer = match answer {
+                    Answer::AllowSubject | Answer::AllowAlways if !is_whole => Answer::AllowOnce,
+                    answer => answer,
                 };
                 let (decision, permit) = self.settle(caller, method, required, (decision, requested), answer);
                 match reason.filter(|_| !decision.allowed) {
@@ -626,7 +631,10 @@ impl Gate {
         }
         let subject = self.subject_text(required);
         let is_shown = match &required.subject {
-            Subject::Program { given, .. } => given.asked().all(Variable::is_shown_whole),
+            // The variables of a server are those of its configuration, which the answer is bound to.
+            Subject::Program { given, .. } if !caller.extension().is_server() => {
+                given.asked().all(Variable::is_shown_whole)
+            }
             _ => true,
         };
         let is_whole = (fits(&subject, MAX_SUBJECT_CHARS) && is_shown) || !guard!(PromptWhole);
@@ -649,6 +657,7 @@ impl Gate {
                 .collect(),
             requested,
             loss: decision.loss,
+            is_whole,
             can_be_kept: is_whole && self.can_outlive_session(caller, required, decision),
             refused: self.inner.prompts.refused_in_a_row(caller.extension()),
             holds: AnswerExtent::Call,

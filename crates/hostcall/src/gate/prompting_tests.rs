@@ -384,7 +384,8 @@ async fn a_question_names_the_program_before_many_variables_and_is_not_kept_if_i
         (many(8, 280), true, false),
         (many(30, 280), true, true),
         (many(1, 400), false, true),
-        (secret("abc-123"), false, false),
+        // A hidden value may be the name of a file.
+        (secret("abc-123"), false, true),
         (secret("$(shell touch x)"), false, true),
     ] {
         let params = serde_json::json!({"command": "node", "args": ["a.js"], "env": variables});
