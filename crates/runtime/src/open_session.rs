@@ -125,10 +125,15 @@ fn chosen(environment: &Environment, config: &StoreConfig, options: &SessionOpti
             }
             None => Err(missing(name)),
         },
-        SessionChoice::Latest => match sessions.listed().into_iter().next() {
-            Some(path) => open(&path),
-            None => Ok(fresh()),
-        },
+        SessionChoice::Latest => {
+            // An extension wrote the prompts of such a session, wherever its file was moved.
+            let is_users = |path: &PathBuf| header(path).is_none_or(|header| !header.is_of_agent());
+            let is_agent = environment.variable(STARTED_BY).is_some() || !guard!(SessionOfAgent);
+            match sessions.listed().into_iter().find(|path| is_agent || is_users(path)) {
+                Some(path) => open(&path),
+                None => Ok(fresh()),
+            }
+        }
         SessionChoice::New => {
             let Some(id) = &config.id else { return Ok(fresh()) };
             if let Some(path) = sessions.of_id(id) {

@@ -34,6 +34,16 @@ pub struct Header {
     pub extra: Map<String, Value>,
 }
 
+/// Member of the header of a session whose program an extension started.
+pub(super) const OF_AGENT: &str = "ofAgent";
+
+impl Header {
+    /// Returns whether an extension started the program that created the session.
+    pub fn is_of_agent(&self) -> bool {
+        self.extra.get(OF_AGENT) == Some(&Value::Bool(true))
+    }
+}
+
 /// Id of an entry, unique within its file: eight hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -37,7 +37,7 @@ use index::CompactId;
 use pijs_durable::Disk;
 use pijs_environment::Ambient;
 use pijs_llm::message::Message;
-use serde_json::Map;
+use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -60,6 +60,13 @@ pub struct SessionOptions {
     pub records: Option<Arc<SessionRecords>>,
     /// Whether files are written. In a replay, sessions only have file names.
     pub is_written: bool,
+}
+
+impl SessionOptions {
+    /// Returns whether an extension started this program.
+    fn is_agents(&self) -> bool {
+        self.records.as_ref().is_some_and(|records| records.is_agents())
+    }
 }
 
 impl From<Ambient> for SessionOptions {
@@ -240,6 +247,10 @@ impl Session {
     }
 
     fn new(cwd: &Path, storage: Storage, options: SessionOptions) -> Self {
+        let mut extra = Map::new();
+        if options.is_agents() {
+            extra.insert(entry::OF_AGENT.to_owned(), Value::Bool(true));
+        }
         let header = Header {
             kind: "session".to_owned(),
             version: entry::VERSION,
@@ -247,7 +258,7 @@ impl Session {
             timestamp: options.ambient.now_iso(),
             cwd: cwd.display().to_string(),
             parent_session: None,
-            extra: Map::new(),
+            extra,
         };
         Self { header, entries: EntryStore::default(), leaf: None, storage, options, notices: Vec::new() }
     }

@@ -183,6 +183,11 @@ impl SessionRecords {
         self
     }
 
+    /// Returns whether an extension started this program.
+    pub(super) fn is_agents(&self) -> bool {
+        self.is_agents
+    }
+
     /// Returns the locations outside of the default folder, including those of earlier runs.
     pub fn locations(&self) -> Vec<SessionLocation> {
         self.lock().iter().map(|known| known.location.clone()).collect()

@@ -713,6 +713,8 @@ super::guards! {
     SessionForeignLines = "session.foreign-lines",
     /// Ignores a model that an extension chose when its session is opened again.
     SessionImposedModel = "session.imposed-model",
+    /// Leaves sessions of programs that an extension started out of those that `-c` continues.
+    SessionOfAgent = "session.of-agent",
     /// Limits what extensions add to a session.
     SessionSize = "session.size",
     /// Detects a session file that changed after it was indexed.
