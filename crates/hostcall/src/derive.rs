@@ -336,25 +336,14 @@ fn exec(call: &ExecCall) -> Required<'_> {
 }
 
 /// Derives the capability for text that an extension's editor submits for the user; the text may be anything that a user can
-/// submit.
+/// submit. A command for the shell is decided when it runs, as one that the extension wrote.
 fn said(params: &Map<String, Value>) -> Derived<'_> {
-    let line = text("ui", params, "text")?.trim();
-    Ok(match line.strip_prefix('!') {
-        Some(command) => {
-            let command = command.strip_prefix('!').unwrap_or(command).trim();
-            (
-                "exec",
-                Subject::Program {
-                    command: "bash",
-                    args: vec!["-c", command],
-                    cwd: None,
-                    given: ProgramContext::default(),
-                },
-            )
-        }
-        None if line.starts_with('/') => ("session.control", Subject::None),
-        None => ("session.inject", Subject::None),
-    })
+    let capability = match text("ui", params, "text")?.trim().chars().next() {
+        Some('!') => "ui",
+        Some('/') => "session.control",
+        _ => "session.inject",
+    };
+    Ok((capability, Subject::None))
 }
 
 fn http(call: &HttpCall) -> Result<Required<'_>, HostcallError> {

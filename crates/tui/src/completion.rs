@@ -43,7 +43,7 @@ pub(super) struct Popup {
 impl Popup {
     /// Returns whether the suggestions complete the command name at the start of the text.
     fn is_of_command(&self) -> bool {
-        self.prefix.starts_with('/') && self.request.line == 0 && self.request.head() == self.prefix
+        is_command_prefix(&self.prefix) && self.request.line == 0 && self.request.head() == self.prefix
     }
 
     /// Returns the lines below the editor.
@@ -225,17 +225,11 @@ impl CompletionState {
             && is_about(&editor.field, request)
         {
             let before: usize = lines[..line].iter().map(|line| line.len() + 1).sum();
-            let begins = |text: &str| text.trim_start().chars().next().filter(|first| matches!(first, '!' | '/'));
-            let was = begins(editor.field.text());
+            let was = editor.field.whole();
             editor.field.put(&lines.join("\n"), before + byte_of(lines[line], col));
             // Keys wait for the insertion, so that typed-ahead keys do not submit a command that the user did not type.
-            let is = begins(editor.field.text());
             if let Some(by) = self.providers.last().map(|provider| provider.id.0.clone()) {
-                match is {
-                    _ if was != is => editor.note_inserted(&by),
-                    Some('!') => editor.note_continued(&by),
-                    _ => {}
-                }
+                editor.note_changed(&by, &was);
             }
         }
     }
@@ -249,6 +243,11 @@ fn is_about(field: &TextField, request: &CompletionRequest) -> bool {
     request_of(field, request.force) == *request
 }
 
+/// Returns whether suggestions for a prefix may be names of commands; `/etc/ho` begins a path.
+fn is_command_prefix(prefix: &str) -> bool {
+    prefix.strip_prefix('/').is_some_and(|name| !name.contains('/'))
+}
+
 /// Replaces the prefix before the cursor by an item, like pi.
 pub(super) fn insert(field: &mut TextField, request: &CompletionRequest, item: &Value, prefix: &str) {
     if !is_about(field, request) {
@@ -256,9 +255,13 @@ pub(super) fn insert(field: &mut TextField, request: &CompletionRequest, item: &
     }
     let (value, label) = (item["value"].as_str().unwrap_or_default(), item["label"].as_str().unwrap_or_default());
     let head = request.head().strip_suffix(prefix).unwrap_or_default();
-    let is_command = prefix.starts_with('/') && head.trim().is_empty() && !prefix[1..].contains('/');
+    let is_command = is_command_prefix(prefix) && head.trim().is_empty();
     let put = match () {
-        () if is_command => format!("/{} ", value.strip_prefix('/').unwrap_or(value)),
+        // A name, which may be submitted at once; a provider could add arguments.
+        () if is_command => {
+            let name = value.strip_prefix('/').unwrap_or(value).split_whitespace().next().unwrap_or_default();
+            format!("/{name} ")
+        }
         () if prefix.starts_with('@') && !label.ends_with('/') => format!("{value} "),
         () => value.to_owned(),
     };
@@ -323,13 +326,37 @@ mod tests {
             editor
         };
         let now = std::time::Instant::now();
-        for (text, to, by) in [("ls", "!evil", Some(&extension)), ("!ls", "!evil", None)] {
+        for (text, to, by) in [
+            ("ls", "!evil", Some(&extension)),
+            ("!ls", "!evil", Some(&extension)),
+            ("!ls", "!evil; ls", Some(&extension)),
+            ("!ls", "!ls src;evil", Some(&extension)),
+            ("!ls ", "!ls src\nevil", Some(&extension)),
+            ("!ls s | wc", "!ls src | wc", None),
+            ("!ls", "!lsof ", None),
+            ("/export a", "/export /etc", Some(&extension)),
+        ] {
             let mut editor = changed(text, to);
             assert_eq!(editor.take_author(now), Err(extension.clone()), "nobody could read it");
             editor.inserted.as_mut().unwrap().since = Some(now);
             assert_eq!(editor.take_author(now + super::super::permission_prompt::DEAD_TIME), Ok(by.cloned()));
         }
         assert_eq!(changed("see @a", "see @abc ").take_author(now), Ok(None));
+    }
+
+    #[test]
+    fn a_provider_completes_no_path_as_the_name_of_a_command() {
+        for (text, value, expected) in [("/etc/ho", "!evil", None), ("/he", "help !evil", Some("/help "))] {
+            let (mut state, EditorState { mut field, .. }) = editor(text);
+            state.providers.push(CompletionProvider { id: (ExtensionId::new("x"), 1), triggers: Vec::new() });
+            let request = request_of(&field, false);
+            state.take_suggestions(request, &answer(text, &[value]), &mut field);
+            let work = state.popup_key("enter", &mut field);
+            match expected {
+                Some(expected) => assert_eq!((work, field.text()), (None, expected)),
+                None => assert!(matches!(work.as_deref(), Some([UiTask::Apply { .. }])), "{work:?}"),
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Shows events of the agent and the host.
 
+use super::inserted_text::author_of_message;
 use super::screen::Screen;
 use super::selections::model_name;
 use super::tools::USER_COMMAND;
@@ -179,7 +180,9 @@ pub(super) fn replay(view: &mut View, branch: &[Arc<Entry>]) {
             Body::Message { message } => {
                 end_message(view, message);
                 if let Message::User(user) = message {
-                    view.editor.history.remember(user.content.text());
+                    let text = user.content.text();
+                    let by = author_of_message(&text);
+                    view.editor.history.remember(text, by);
                 }
                 if let Message::Assistant(reply) = message {
                     for made in reply.tool_calls() {

@@ -3,7 +3,8 @@
 //! Enter submits the text as the user's, and runs a line that begins with `!`. Enter is therefore ignored until the user has had
 //! time to read the text, as with a permission prompt: otherwise an extension that listens to keys could replace the text at the
 //! moment Enter is pressed. Only the end of a long text is visible, so a command that an extension wrote is decided as a command
-//! of the extension.
+//! of the extension: by `setEditorText`, in an editor of its own, by a completion, or by changing the user's keys. The history
+//! keeps the authors of its prompts.
 
 use super::permission_prompt::DEAD_TIME;
 use pijs_protocol::{ExtensionId, guard};
@@ -16,7 +17,28 @@ pub(super) struct InsertedText {
     /// Time since which the text is visible; `None` while it is not.
     pub(super) since: Option<Instant>,
     /// Whether the extension wrote the whole text; otherwise it continued a text of the user.
-    is_whole: bool,
+    pub(super) is_whole: bool,
+}
+
+/// Returns how a text begins, if it is a command.
+pub(super) fn command_sign(text: &str) -> Option<char> {
+    text.trim_start().chars().next().filter(|first| matches!(first, '!' | '/'))
+}
+
+/// Returns whether only the rest of a word was added to a text, which the user sees at a glance.
+pub(super) fn is_word_added(was: &str, is: &str) -> bool {
+    const LONGEST_ADDED: usize = 80;
+    let same: usize = was.chars().zip(is.chars()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum();
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || "-_./+@:,~".contains(c);
+    is[same..].strip_suffix(&was[same..]).is_some_and(|added| {
+        added.len() <= LONGEST_ADDED && added.strip_suffix(' ').unwrap_or(added).chars().all(is_of_word)
+    })
+}
+
+/// Returns the author of an earlier message that begins like a command; `None` for any other. The user's commands are never
+/// messages, so it may be a message of an extension.
+pub(super) fn author_of_message(text: &str) -> Option<ExtensionId> {
+    command_sign(text).map(|_| ExtensionId::new("a message that was put back"))
 }
 
 impl InsertedText {

@@ -49,6 +49,14 @@ pub(super) fn is_on(action: &str, key: &str) -> bool {
     ACTIONS.contains(&(action, key))
 }
 
+/// Returns whether a key submits the text, or does more than edit the text and change what is shown: a model that it selects is
+/// the user's choice.
+fn acts_for_user(key: &str) -> bool {
+    let is_harmless = matches!(key, "ctrl+c" | "ctrl+o" | "ctrl+t" | "escape");
+    let is_action = ACTIONS.iter().any(|(_, of_action)| *of_action == key);
+    matches!(key, "enter" | "alt+enter" | "ctrl+z") || (is_action && !is_harmless)
+}
+
 impl View {
     /// Handles an input event.
     pub(super) fn typed(&mut self, input: &TerminalInput, now: Instant) -> Vec<UiTask> {
@@ -57,7 +65,7 @@ impl View {
             self.leave();
             return vec![UiTask::Exit];
         }
-        if self.listeners.are_busy() || self.completion.is_applying {
+        if (self.listeners.are_busy() || self.completion.is_applying) && !self.asks() {
             self.listeners.hold(input);
             return Vec::new();
         }
@@ -67,9 +75,14 @@ impl View {
         }
     }
 
+    /// Returns whether a permission prompt takes all keys. Keys that were typed before it appeared do not answer it.
+    fn asks(&self) -> bool {
+        !self.layers.prompts.is_empty() && guard!(TuiQuestionKeys)
+    }
+
     /// Passes a key to listeners if it is for the editor or for a component of their extension.
     fn listen(&mut self, input: &TerminalInput) -> Option<UiTask> {
-        if !self.layers.prompts.is_empty() && guard!(TuiQuestionKeys) {
+        if self.asks() {
             return None;
         }
         let owner = match self.layers.focused() {
@@ -85,6 +98,7 @@ impl View {
         let Some(input) = self.listeners.end() else { return Vec::new() };
         let mut work = match (&input, left) {
             (_, None) => Vec::new(),
+            _ if self.asks() => Vec::new(),
             (TerminalInput::Key(data), Some(left)) if data == left => self.take(&input, now),
             (TerminalInput::Paste(text), Some(left)) if *left == marked(text) => self.take(&input, now),
             (_, Some(left)) => self.take_changed(left, now),
@@ -98,6 +112,9 @@ impl View {
         let mut work = Vec::new();
         while !self.listeners.are_busy() && !self.completion.is_applying {
             let Some(next) = self.listeners.next_held() else { break };
+            if self.asks() {
+                continue;
+            }
             match self.listen(&next) {
                 Some(listen) => work.push(listen),
                 None => work.extend(self.take(&next, now)),
@@ -113,7 +130,7 @@ impl View {
         let most = if is_up { LONGEST_CHANGED } else { usize::MAX };
         let mut inputs = splitter.push(clipped(data, most).as_bytes());
         inputs.extend(splitter.end());
-        let (mut work, mut cost) = (Vec::new(), 0);
+        let (mut work, mut cost, was) = (Vec::new(), 0, self.editor.field.whole());
         for (count, input) in inputs.into_iter().enumerate() {
             cost += self.editor.field.text().len();
             if is_up && (count >= MAX_CHANGED_KEYS || (count > 0 && cost > MAX_CHANGED_WORK)) {
@@ -124,13 +141,14 @@ impl View {
                 TerminalInput::Key(data) => input::name(data),
                 TerminalInput::Paste(_) => None,
             };
-            let says = matches!(name.as_deref(), Some("enter" | "alt+enter" | "ctrl+d"));
-            if says && self.layers.focused().is_none() && guard!(TuiChangedKeys) {
-                self.say(Style::Warning, "a key changed by an extension does not send your prompt");
+            let acts = name.as_deref().is_some_and(|name| acts_for_user(name) || self.keys.is_shortcut(name));
+            if acts && self.layers.focused().is_none() && guard!(TuiChangedKeys) {
+                self.say(Style::Warning, "a key changed by an extension does not send your prompt or act for you");
                 continue;
             }
             work.extend(self.take(&input, now));
         }
+        self.editor.note_changed(&self.listeners.author(), &was);
         work
     }
 
@@ -272,7 +290,7 @@ impl View {
         if text.is_empty() {
             return Vec::new();
         }
-        self.editor.history.remember(text.clone());
+        self.editor.history.remember(text.clone(), by.clone());
         vec![UiTask::Say { text, later, by }]
     }
 
@@ -326,9 +344,61 @@ impl View {
 
 #[cfg(test)]
 mod tests {
+    use super::super::permission_prompt::PermissionPrompt;
     use super::super::text_field::LONGEST;
     use super::*;
+    use pijs_hostcall::{Answer, Evidence, Question};
     use std::time::Duration;
+    use tokio::sync::oneshot;
+
+    #[test]
+    fn keys_that_were_typed_before_a_question_do_not_answer_it() {
+        let (mut view, start) = (View::new((80, 24)), Instant::now());
+        let key = |text: &str| TerminalInput::Key(text.to_owned());
+        view.listeners.add((ExtensionId::new("x"), 1));
+        assert!(matches!(view.typed(&key("h"), start).as_slice(), [UiTask::Listen { .. }]));
+        assert_eq!(view.typed(&key("y"), start), [], "held while the listener is busy");
+        let question = Question::about(ExtensionId::new("x"), Evidence::default().expected_loss());
+        let (answer, mut answered) = oneshot::channel();
+        let mut asked = PermissionPrompt::new(question, answer);
+        asked.since = Some(start);
+        asked.lines(80, 24);
+        view.layers.prompts.push_back(asked);
+        let later = start + Duration::from_secs(5);
+        view.heard(Some("y"), later);
+        assert!(answered.try_recv().is_err(), "neither the changed nor the held key");
+        view.typed(&key("y"), later);
+        assert_eq!(answered.try_recv(), Ok(Answer::AllowOnce));
+    }
+
+    #[test]
+    fn changed_keys_do_not_act_for_the_user() {
+        for keys in
+            ["\r", "\u{1b}\r", "\u{4}", "\u{10}", "\u{c}", "\u{18}", "\u{7}", "\u{1b}[Z", "\u{1b}[1;3A", "\u{1a}"]
+        {
+            let mut view = View::new((80, 24));
+            view.listeners.add((ExtensionId::new("x"), 1));
+            assert_eq!(view.take_changed(keys, Instant::now()), [], "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_of_changed_keys_is_the_extensions() {
+        let extension = ExtensionId::new("x");
+        for (was, keys, is_extensions) in [
+            ("", "!touch ran", true),
+            ("!ls", ";touch ran", true),
+            ("!ls", "of", false),
+            ("hello", " world", false),
+            ("", "\u{1b}[200~!touch ran\u{1b}[201~", true),
+        ] {
+            let mut view = View::new((80, 24));
+            view.listeners.add((extension.clone(), 1));
+            view.editor.field.set(was);
+            view.take_changed(keys, Instant::now());
+            assert_eq!(view.editor.inserted.as_ref().is_some_and(|put| put.is_whole), is_extensions, "{was} {keys}");
+        }
+    }
 
     #[test]
     fn listener_output_is_bounded() {

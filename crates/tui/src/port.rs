@@ -5,6 +5,7 @@ use super::completion::{CompletionProvider, PendingSuggestion};
 use super::completion_request::CompletionRequest;
 use super::dialog::ExtensionDialog;
 use super::floating::{CustomComponent, Overlay};
+use super::inserted_text::command_sign;
 use super::key_dispatch::is_on;
 use super::layers::Layer;
 use super::permission_prompt::PermissionPrompt;
@@ -214,6 +215,7 @@ impl TuiPort {
             match op {
                 UiOp::EditorText => {
                     view.editor.field.set(text("text"));
+                    view.editor.note_inserted(caller.extension());
                     if let Some(id) = &id {
                         view.pictures.dirty(id);
                     }
@@ -226,9 +228,9 @@ impl TuiPort {
                 _ => {
                     let is_meant = view.editor.take_submission() || !guard!(TuiEditorSubmit);
                     let line = text("text").to_owned();
-                    // The gate has already decided about a shell command in this call. A slash command is attributed to its
-                    // author.
-                    let by = line.trim_start().starts_with('/').then(|| caller.extension().clone());
+                    // Only the extension knows what the user typed into its editor.
+                    let is_command = command_sign(&line).is_some_and(|sign| sign == '/' || guard!(TuiEditorCommand));
+                    let by = is_command.then(|| caller.extension().clone());
                     is_meant.then(|| view.submit(line, params.get("later") == Some(&Value::Bool(true)), by))
                 }
             }

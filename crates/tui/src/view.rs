@@ -32,6 +32,7 @@ use super::clip::{self, clipped};
 use super::completion::CompletionState;
 use super::completion_request::CompletionRequest;
 use super::floating::Overlay;
+use super::inserted_text::author_of_message;
 use super::layers::{Layer, LayerStack};
 use super::task::UiTask;
 use super::transcript::Style;
@@ -73,14 +74,13 @@ impl View {
         self.editor.set_text(text)
     }
 
-    /// Inserts a message before the text in the editor. The user's commands are never messages, so one that begins like a command may
-    /// be that of an extension.
+    /// Inserts a message before the text in the editor.
     pub(super) fn put_back(&mut self, message: &str) -> Vec<UiTask> {
         let before = self.editor.field.whole();
         let text = if before.is_empty() { message.to_owned() } else { format!("{message}\n\n{before}") };
         let work = self.set_editor_text(&text);
-        if text.trim_start().starts_with(['!', '/']) {
-            self.editor.note_inserted(&ExtensionId::new("a message that was put back"));
+        if let Some(by) = author_of_message(&text) {
+            self.editor.note_inserted(&by);
         }
         work
     }

@@ -100,7 +100,8 @@ function wire(editor: Editor, spot: Mounted): void {
 /** Returns the capability that submitting a line for the user needs. */
 function capabilityOf(text: string): string {
   const said = text.trim();
-  if (said.startsWith("!")) return "exec";
+  // The host decides about the command when it runs.
+  if (said.startsWith("!")) return "ui";
   return said.startsWith("/") ? "session.control" : "session.inject";
 }
 

@@ -791,6 +791,8 @@ super::guards! {
     TuiChangedSize = "tui.changed-size",
     /// Limits components and suggestion providers of extensions.
     TuiComponents = "tui.components",
+    /// Attributes a command for the shell to the extension whose editor submitted it.
+    TuiEditorCommand = "tui.editor-command",
     /// Submits an extension's editor only on the user's Enter.
     TuiEditorSubmit = "tui.editor-submit",
     /// Exits on Ctrl+C twice, even if an extension handles keys.

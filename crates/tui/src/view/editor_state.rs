@@ -3,7 +3,7 @@
 use super::component_pictures::ComponentId;
 use super::prompt_history::PromptHistory;
 use super::quota::{too_large, used_up};
-use crate::inserted_text::InsertedText;
+use crate::inserted_text::{InsertedText, command_sign, is_word_added};
 use crate::pastes::MAX_BYTES;
 use crate::task::UiTask;
 use crate::text_field::TextField;
@@ -42,9 +42,25 @@ impl EditorState {
         self.inserted = Some(InsertedText::whole(extension));
     }
 
-    /// Records that the extension continued the user's text.
-    pub(crate) fn note_continued(&mut self, extension: &ExtensionId) {
-        self.inserted = Some(InsertedText::continued(extension));
+    /// Records that an extension changed the text, which was `was`. A command is then the extension's, unless only the rest of a word
+    /// was added to a command of the user.
+    pub(crate) fn note_changed(&mut self, extension: &ExtensionId, was: &str) {
+        let is = self.field.whole();
+        let sign = command_sign(&is);
+        if is == was || (sign.is_none() && command_sign(was).is_none()) {
+            return;
+        }
+        match sign == command_sign(was) && is_word_added(was, &is) {
+            true => self.note_continued(extension),
+            false => self.note_inserted(extension),
+        }
+    }
+
+    /// Records that the extension continued the text. A text that an extension wrote remains one.
+    fn note_continued(&mut self, extension: &ExtensionId) {
+        let is_users = self.inserted.as_ref().is_none_or(|put| !put.is_whole);
+        let of = if is_users { InsertedText::continued } else { InsertedText::whole };
+        self.inserted = Some(of(extension));
     }
 
     /// Returns the author of a text that Enter submits now; `None` means the user. Fails with the author of a text that the user
@@ -145,8 +161,8 @@ impl EditorState {
             return;
         }
         match is_up {
-            true if browses || self.field.at() == 0 => self.history.recall(&mut self.field, true),
-            false if browses => self.history.recall(&mut self.field, false),
+            true if browses || self.field.at() == 0 => self.history.recall(&mut self.field, &mut self.inserted, true),
+            false if browses => self.history.recall(&mut self.field, &mut self.inserted, false),
             true => drop(self.field.key("home", "")),
             false => drop(self.field.key("end", "")),
         }

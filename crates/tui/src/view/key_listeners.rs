@@ -36,6 +36,14 @@ impl KeyListeners {
         self.listeners.retain(|(extension, _)| !is_gone(extension));
     }
 
+    /// Returns the extension that changed a key.
+    pub(crate) fn author(&self) -> ExtensionId {
+        match self.listeners.as_slice() {
+            [(only, _)] => only.clone(),
+            _ => ExtensionId::new("an extension that changes keys"),
+        }
+    }
+
     /// Returns whether listeners are handling a key.
     pub(crate) fn are_busy(&self) -> bool {
         self.current.is_some()
