@@ -40,6 +40,7 @@ export default (pi: any) =>
     await attempt("alone", print);
     process.env.TWO = "1";
     await attempt("combined", print);
+    await attempt("required", () => execFileSync("printenv", ["TWO"], { encoding: "utf8" }));
     await attempt("without input", () => execFileSync("make", ["show"], { encoding: "utf8" }));
     await attempt("with input", () => execFileSync("make", ["show"], { encoding: "utf8", input: "x" }));
     process.env.RM = RM;

@@ -58,9 +58,14 @@ pub(super) fn of(
         && !request.permit.runs_in(&Command { given: &kept, ..*command })
         && guard!(ExecVariables)
     {
-        kept.variables.iter().filter(|variable| variable.effect != VariableEffect::Harmless).for_each(|variable| {
-            env.remove(variable.name);
-        });
+        let (harmless, dropped): (Vec<_>, Vec<_>) =
+            kept.variables.drain(..).partition(|variable| variable.effect == VariableEffect::Harmless);
+        dropped.iter().for_each(|variable| drop(env.remove(variable.name)));
+        // A grant may require a variable that was dropped.
+        (kept.variables, kept.input) = (harmless, command.given.input.clone());
+        if let (false, [first, ..]) = (request.permit.runs_in(&Command { given: &kept, ..*command }), &dropped[..]) {
+            return Err(Reason::Scope.refusal("exec", "exec", &format!("environment variable {}", first.name)));
+        }
     }
     // Most programs need these two to work at all.
     for name in ["PATH", "HOME"] {
