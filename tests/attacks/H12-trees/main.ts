@@ -25,6 +25,7 @@ const ways: Record<string, () => unknown> = {
   found: () => run("find", ".", "-type", "f", "-exec", "cat", "{}", "+"),
   listed: () => run("tar", "cf", "all.tar", "-T", "list"),
   input: () => input("xargs", "kept/.env\n", "cat"),
+  quoted: () => input("git", '"kept/.en\\166"\n', "hash-object", "-w", "--stdin-paths"),
   piped: () => run("sh", "-c", "find . -type f | xargs cat"),
   pattern: () => run("sh", "-c", "cat kept/.e*"),
   folder: () => run("sh", "-c", "cat k*/.env"),

@@ -51,7 +51,7 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
     }
     let is_folder_known = guard!(ExecFolderReads);
     let input = String::from_utf8_lossy(if is_folder_known { input } else { &[] });
-    let texts: Vec<&str> = args.iter().map(String::as_str).chain(input.lines()).collect();
+    let texts: Vec<&str> = args.iter().map(String::as_str).chain(input.split(['\n', '\0'])).collect();
     let line: Vec<&str> = texts.iter().flat_map(|text| text.split(is_between_words)).collect();
     let runs_words = kind_of(command) == Kind::Interpreter && is_folder_known;
     let reading =
@@ -59,9 +59,12 @@ pub(super) fn note(permit: &Permit, command: &str, args: &[String], input: &[u8]
     let is_curl = is_folder_known
         && (name_of(command) == "curl" || (runs_words && line.iter().any(|word| name_of(word) == "curl")));
     let lists = if is_folder_known { lists(args, cwd, reading != FolderReading::None || is_curl) } else { Vec::new() };
-    let decoded: Vec<String> =
-        if is_folder_known { texts.iter().filter_map(|text| decoded(text, is_curl)).collect() } else { Vec::new() };
-    let texts: Vec<&str> = texts.into_iter().chain(decoded.iter().map(String::as_str)).collect();
+    let mut written: Vec<String> = Vec::new();
+    if is_folder_known {
+        written.extend(texts.iter().filter_map(|text| decoded(text, is_curl)));
+        written.extend(texts.iter().filter_map(|text| unquoted(text.trim())));
+    }
+    let texts: Vec<&str> = texts.into_iter().chain(written.iter().map(String::as_str)).collect();
     let parts = texts.iter().flat_map(|text| possible_files(text).chain(text.split(is_between_names)));
     let listed = lists.iter().flat_map(|list| list.split(['\n', '\0']).chain(list.split(is_between_names)));
     let named = parts.chain(line.iter().copied()).chain(listed).filter(|word| !word.is_empty());
@@ -102,8 +105,10 @@ pub(super) fn note_input(permit: &Permit, data: &[u8]) {
         return;
     }
     let (text, cwd) = (String::from_utf8_lossy(data), &permit.places().project);
+    let lines = || text.split(['\n', '\0']);
+    let quoted: Vec<String> = lines().filter_map(|line| unquoted(line.trim())).collect();
     // A name may contain blanks.
-    let words = text.split(is_between_words).chain(text.split(['\n', '\0']));
+    let words = text.split(is_between_words).chain(lines()).chain(quoted.iter().map(String::as_str));
     let words: BTreeSet<&str> = words.filter(|word| !word.is_empty()).collect();
     let reads = Reads { permit, entries: 0 };
     // `git cat-file --batch` reads names of files in earlier versions.
@@ -115,6 +120,26 @@ pub(super) fn note_input(permit: &Permit, data: &[u8]) {
             reads.word(cwd, word);
         }
     }
+}
+
+/// Returns the name that git writes and reads as a string of C: `"src/\056env"`. Unknown escapes stand for their character.
+fn unquoted(line: &str) -> Option<String> {
+    let mut rest = line.strip_prefix('"')?.strip_suffix('"')?.bytes().peekable();
+    let mut name = Vec::with_capacity(line.len());
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            name.push(byte);
+            continue;
+        }
+        let mut octal = String::new();
+        while octal.len() < 3
+            && let Some(digit) = rest.next_if(|next| matches!(next, b'0'..=b'7'))
+        {
+            octal.push(char::from(digit));
+        }
+        name.extend(u8::from_str_radix(&octal, 8).ok().or_else(|| rest.next()));
+    }
+    Some(String::from_utf8_lossy(&name).into_owned())
 }
 
 fn is_between_words(c: char) -> bool {
@@ -305,6 +330,18 @@ fn holds_password(config: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_git_are_unquoted() {
+        for (line, name) in [
+            (r#""src/.en\166""#, Some("src/.env")),
+            (r#""\056env""#, Some(".env")),
+            (r#""a\"b\\c""#, Some("a\"b\\c")),
+            (".env", None),
+        ] {
+            assert_eq!(unquoted(line).as_deref(), name, "{line}");
+        }
+    }
 
     #[test]
     fn a_line_of_a_shell_reads_what_one_program_lists_and_another_takes() {
