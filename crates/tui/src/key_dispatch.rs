@@ -271,6 +271,9 @@ impl View {
             name => {
                 let before = self.editor.field.text().len();
                 if self.editor.field.key(name, data) {
+                    if matches!(name, "ctrl+y" | "alt+y" | "ctrl+-") {
+                        self.editor.note_brought_back();
+                    }
                     if self.editor.field.text().len() != before {
                         self.editor.history.reset();
                     }
@@ -369,6 +372,23 @@ mod tests {
         assert!(answered.try_recv().is_err(), "neither the changed nor the held key");
         view.typed(&key("y"), later);
         assert_eq!(answered.try_recv(), Ok(Answer::AllowOnce));
+    }
+
+    #[test]
+    fn a_command_that_a_key_brings_back_is_the_extensions() {
+        for keys in [
+            &["\u{15}", "\u{19}"][..],
+            &["\u{15}", "a", "\u{1f}", "\u{1f}"],
+            &["\u{15}", "a", "\u{15}", "\u{19}", "\u{1b}y"],
+        ] {
+            let mut view = View::new((80, 24));
+            view.insert_of(&ExtensionId::new("x"), "!touch ran", false).expect("it fits");
+            for key in keys {
+                view.typed(&TerminalInput::Key((*key).to_owned()), Instant::now());
+            }
+            assert_eq!(view.editor.field.text(), "!touch ran", "{keys:?}");
+            assert!(view.editor.inserted.as_ref().is_some_and(|put| put.is_whole), "{keys:?}");
+        }
     }
 
     #[test]

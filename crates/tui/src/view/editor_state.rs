@@ -30,6 +30,8 @@ pub(crate) struct EditorState {
     pub(crate) field: TextField,
     /// Author of the text, if an extension wrote it.
     pub(crate) inserted: Option<InsertedText>,
+    /// Extension that last wrote a text, which the kill ring and undo may bring back.
+    last_author: Option<ExtensionId>,
     pub(crate) history: PromptHistory,
     replacement: Option<ReplacementEditor>,
     /// Number of undelivered bytes that extensions inserted into editors of other extensions.
@@ -40,6 +42,14 @@ impl EditorState {
     /// Records that an extension wrote the text, until it is submitted or deleted.
     pub(crate) fn note_inserted(&mut self, extension: &ExtensionId) {
         self.inserted = Some(InsertedText::whole(extension));
+        self.last_author = Some(extension.clone());
+    }
+
+    /// Records that a key brought back an earlier text, which an extension may have written.
+    pub(crate) fn note_brought_back(&mut self) {
+        if let (None, Some(by)) = (&self.inserted, &self.last_author) {
+            self.inserted = Some(InsertedText::whole(by));
+        }
     }
 
     /// Records that an extension changed the text, which was `was`. A command is then the extension's, unless only the rest of a word
