@@ -100,7 +100,7 @@ enum Intercepted {
         input: Value,
         authors: Vec<String>,
         /// Rights of the call; `None` if no extension influenced it.
-        bound: Option<ModelCallAuthority>,
+        bound: Option<Arc<ModelCallAuthority>>,
     },
     Blocked {
         input: Value,
@@ -390,7 +390,7 @@ impl Agent {
         if cancel.is_cancelled() {
             return Ok(Prepared::Done(FinishedCall::failed("Operation aborted")));
         }
-        Ok(Prepared::Run(CheckedCall { tool: RestrictedTool { tool, bound: bound.map(Arc::new) }, input, authors }))
+        Ok(Prepared::Run(CheckedCall { tool: RestrictedTool { tool, bound }, input, authors }))
     }
 
     /// Emits `tool_call`. Returns the input as changed by handlers, or why the call is blocked.
@@ -451,7 +451,7 @@ impl Agent {
                 }
             }
         }
-        Intercepted::Passed { input, authors, bound }
+        Intercepted::Passed { input, authors, bound: bound.map(Arc::new) }
     }
 
     /// Waits until extensions have handled the messages of a tool that has ended.
