@@ -61,8 +61,9 @@ impl EditorState {
             return;
         }
         match sign == command_sign(was) && is_word_added(was, &is) {
-            true => self.note_continued(extension),
             false => self.note_inserted(extension),
+            true if sign == Some('!') => self.note_continued(extension),
+            true => {}
         }
     }
 
