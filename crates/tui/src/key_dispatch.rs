@@ -354,24 +354,36 @@ mod tests {
     use std::time::Duration;
     use tokio::sync::oneshot;
 
-    #[test]
-    fn keys_that_were_typed_before_a_question_do_not_answer_it() {
-        let (mut view, start) = (View::new((80, 24)), Instant::now());
-        let key = |text: &str| TerminalInput::Key(text.to_owned());
+    fn key(text: &str) -> TerminalInput {
+        TerminalInput::Key(text.to_owned())
+    }
+
+    /// Opens a question while a listener handles a key and another one waits for it. Returns the receiver of the answer.
+    fn asked_while_a_listener_is_busy(start: Instant) -> (View, oneshot::Receiver<Answer>) {
+        let mut view = View::new((80, 24));
         view.listeners.add((ExtensionId::new("x"), 1));
         assert!(matches!(view.typed(&key("h"), start).as_slice(), [UiTask::Listen { .. }]));
         assert_eq!(view.typed(&key("y"), start), [], "held while the listener is busy");
         let question = Question::about(ExtensionId::new("x"), Evidence::default().expected_loss());
-        let (answer, mut answered) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
         let mut asked = PermissionPrompt::new(question, answer);
         asked.since = Some(start);
         asked.lines(80, 24);
         view.layers.prompts.push_back(asked);
-        let later = start + Duration::from_secs(5);
-        view.heard(Some("y"), later);
+        (view, answered)
+    }
+
+    #[test]
+    fn keys_that_were_typed_before_a_question_do_not_answer_it() {
+        let (start, pause) = (Instant::now(), Duration::from_secs(5));
+        let (mut view, mut answered) = asked_while_a_listener_is_busy(start);
+        view.heard(Some("y"), start + pause);
         assert!(answered.try_recv().is_err(), "neither the changed nor the held key");
-        view.typed(&key("y"), later);
+        view.typed(&key("y"), start + pause);
         assert_eq!(answered.try_recv(), Ok(Answer::AllowOnce));
+        let (mut view, mut answered) = asked_while_a_listener_is_busy(start);
+        view.typed(&key("n"), start + pause);
+        assert_eq!(answered.try_recv(), Ok(Answer::Deny), "a question does not wait for the listener");
     }
 
     #[test]
@@ -393,11 +405,22 @@ mod tests {
 
     #[test]
     fn changed_keys_do_not_act_for_the_user() {
-        for keys in
-            ["\r", "\u{1b}\r", "\u{4}", "\u{10}", "\u{c}", "\u{18}", "\u{7}", "\u{1b}[Z", "\u{1b}[1;3A", "\u{1a}"]
-        {
+        for keys in [
+            "\r",
+            "\u{1b}\r",
+            "\u{4}",
+            "\u{10}",
+            "\u{c}",
+            "\u{18}",
+            "\u{7}",
+            "\u{1b}[Z",
+            "\u{1b}[1;3A",
+            "\u{1a}",
+            "\u{1b}[17~",
+        ] {
             let mut view = View::new((80, 24));
             view.listeners.add((ExtensionId::new("x"), 1));
+            view.keys.set_shortcuts(["f6".to_owned()].into(), Vec::new());
             assert_eq!(view.take_changed(keys, Instant::now()), [], "{keys:?}");
         }
     }
